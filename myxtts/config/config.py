@@ -1,0 +1,127 @@
+"""The whole configuration: sections, flat construction, YAML.
+
+Example:
+    >>> config = XTTSConfig(data_path="./data/ljspeech", preprocessing_mode="precompute", batch_size=48)
+    >>> config.data.batch_size
+    48
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from myxtts.config.messages import describe
+from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig
+from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
+from myxtts.errors import ConfigError
+
+__all__ = [
+    "ALIASES",
+    "SECTIONS",
+    "DataConfig",
+    "ModelConfig",
+    "TrainingConfig",
+    "XTTSConfig",
+    "create_default_config",
+    "section_of",
+    "to_config_error",
+    "valid_keys",
+]
+
+SECTIONS: dict[str, type[Section]] = {"model": ModelConfig, "data": DataConfig, "training": TrainingConfig}
+
+ALIASES = {alias: key for section in SECTIONS.values() for alias, key in section.aliases.items()}
+
+
+def section_of(key: str) -> str | None:
+    """The section a flat key belongs to, or None. Keys that lost their effect still belong to theirs."""
+    key = ALIASES.get(key, key)
+    for name, section in SECTIONS.items():
+        if key in section.model_fields or key in section.obsolete:
+            return name
+    return None
+
+
+def valid_keys() -> dict[str, list[str]]:
+    """The keys of each section, and under "" what may stand at the top level: sections and flat keys."""
+    keys = {name: list(section.model_fields) for name, section in SECTIONS.items()}
+    return {"": [*SECTIONS, *ALIASES, *(key for names in keys.values() for key in names)], **keys}
+
+
+class XTTSConfig(BaseModel):
+    """A complete configuration. Keys may be given by section or flat, since no name is in two sections."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, protected_namespaces=())
+
+    model: ModelConfig = Field(default_factory=lambda: ModelConfig(), description="What is trained")
+    data: DataConfig = Field(
+        default_factory=lambda: DataConfig(), description="Clips, features, and how they are loaded"
+    )
+    training: TrainingConfig = Field(
+        default_factory=lambda: TrainingConfig(), description="How it is trained"
+    )
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sort_into_sections(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        # What belongs to no section stays at the top level, where pydantic refuses it by name.
+        sections = {key: value for key, value in values.items() if section_of(key) is None}
+        for key, value in values.items():
+            section = section_of(key)
+            if section is None:
+                continue
+            given = sections.get(section, {})
+            if isinstance(given, BaseModel):
+                given = given.model_dump(exclude_unset=True)
+            if not isinstance(given, dict):
+                continue
+            name = ALIASES.get(key, key)
+            if name in given and given[name] != value:
+                raise ValueError(f"{key} is given twice, flat and as {section}.{name}")
+            sections[section] = {**given, name: value}
+        return sections
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> XTTSConfig:
+        """Reads a file; keys that are not in it have their default.
+
+        Raises:
+            ConfigError: the file is missing, not YAML, not a mapping, or has a wrong key or value; one line
+                for each thing that is wrong.
+        """
+        document = read_yaml(path)
+        try:
+            return cls(**document.values)
+        except ValidationError as error:
+            raise to_config_error(error, source=document.locate) from None
+
+    def to_yaml(self, path: str | Path) -> None:
+        """Writes the configuration to `path`, each key with its description as a comment."""
+        write_text(path, render_yaml(self, SECTIONS))
+
+
+def create_default_config(**values: Any) -> XTTSConfig:
+    """The default configuration with these flat keys set, such as `data_path="./d", batch_size=8`."""
+    return XTTSConfig(**values)
+
+
+def to_config_error(error: ValidationError, source: Any = None) -> ConfigError:
+    """A ConfigError with one line for each problem.
+
+    Args:
+        error: what pydantic found when it validated an XTTSConfig.
+        source: a function from key to where it was given, e.g. `my.yaml:12`; none: the key alone.
+    """
+    lines = []
+    for key, message in describe(error, valid_keys()):
+        where = source(key) if source else ""
+        lines.append(f"{where}: {key}: {message}" if where else f"{key}: {message}")
+    return ConfigError("\n".join(lines))

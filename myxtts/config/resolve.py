@@ -1,0 +1,115 @@
+"""Puts the layers of a configuration together and remembers which layer each value came from.
+
+Command line over YAML file over preset over automatic tuning over default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from myxtts.config.automatic import automatic_values
+from myxtts.config.config import ALIASES, SECTIONS, XTTSConfig, section_of, to_config_error
+from myxtts.config.presets import load_preset
+from myxtts.config.yaml_file import Document, read_yaml
+from myxtts.hardware import Gpu, gpus
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class ResolvedConfig:
+    """A configuration and, for each `section.key`, the layer that set it."""
+
+    config: XTTSConfig
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    source: str
+    values: dict[str, Any]
+
+
+def resolve(
+    *,
+    yaml_path: str | Path | None = None,
+    preset: str | None = None,
+    command_line: Mapping[str, Any] | None = None,
+    machine: Sequence[Gpu] | None = None,
+) -> ResolvedConfig:
+    """Merges the layers.
+
+    Args:
+        yaml_path: a configuration file.
+        preset: the name of a preset.
+        command_line: flat keys; None as a value means the option was not given.
+        machine: the GPUs to tune for; none: those of this machine.
+
+    Raises:
+        ConfigError: with the file and line, or the option, of each wrong key or value.
+    """
+    document = read_yaml(yaml_path) if yaml_path is not None else None
+    chosen = []
+    if preset is not None:
+        chosen.append(_Layer(f"preset {preset}", load_preset(preset)))
+    if document is not None:
+        chosen.append(_Layer(document.path, document.values))
+    given = {key: value for key, value in (command_line or {}).items() if value is not None}
+    if given:
+        chosen.append(_Layer("command line", given))
+
+    flat = [_flatten(layer.values) for layer in chosen]
+    merged = {key: value for values in flat for key, value in values.items()}
+    sources = {key: layer.source for layer, values in zip(chosen, flat, strict=True) for key in values}
+    if merged.get("data.auto_tune_performance", True) is not False and preset is None:
+        values, name = automatic_values(gpus() if machine is None else machine)
+        for key, value in _flatten(values).items():
+            if key not in merged:
+                merged[key] = value
+                sources[key] = f"automatic ({name})"
+
+    try:
+        config = XTTSConfig(**_nest(merged))
+    except ValidationError as error:
+        raise to_config_error(error, lambda key: _where(key, sources, document)) from None
+    keys = (f"{name}.{key}" for name, section in SECTIONS.items() for key in section.model_fields)
+    return ResolvedConfig(config, {key: sources.get(key, DEFAULT) for key in keys})
+
+
+def _where(key: str, sources: Mapping[str, str], document: Document | None) -> str:
+    source = sources.get(key)
+    if document is not None and source in (None, document.path):
+        location = document.locate(key)
+        # A flat key stands in the file without its section.
+        return location if location != document.path else document.locate(key.rpartition(".")[2])
+    return source or ""
+
+
+def _flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"data": {"batch_size": 8}, "epochs": 3}` as `{"data.batch_size": 8, "training.epochs": 3}`."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            flat |= {f"{key}.{ALIASES.get(name, name)}": item for name, item in value.items()}
+        else:
+            section = section_of(key)
+            flat[f"{section}.{ALIASES.get(key, key)}" if section else key] = value
+    return flat
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        section, dot, name = key.partition(".")
+        if dot and section in SECTIONS:
+            target = nested.setdefault(section, {})
+            if isinstance(target, dict):
+                target[name] = value
+        else:
+            nested[key] = value
+    return nested

@@ -1,0 +1,354 @@
+"""The three sections of a configuration. Every key has a description, and something that reads it.
+
+A key name belongs to one section only, so that a value can be given flat (`XTTSConfig(batch_size=48)`,
+`--batch-size 48`) without saying which section it is in.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from myxtts.hardware import usable_cpus
+
+logger = logging.getLogger(__name__)
+
+Auto = Literal["auto"]
+
+
+def _not_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("should be a number")
+    return value
+
+
+Int = Annotated[int, BeforeValidator(_not_bool)]
+Float = Annotated[float, BeforeValidator(_not_bool)]
+Name = Annotated[str, Field(min_length=1)]
+LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9-]+)?$")]
+
+
+class Section(BaseModel):
+    """A group of keys. Unknown keys are refused; keys of old files without effect are dropped aloud."""
+
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    title: ClassVar[str]
+    aliases: ClassVar[dict[str, str]] = {}  # other names of keys
+    obsolete: ClassVar[dict[str, str]] = {}  # keys without effect, and why
+
+    @model_validator(mode="before")
+    @classmethod
+    def _translate_old_names(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        for key in sorted(values.keys() & cls.obsolete.keys()):
+            logger.warning("%s.%s has no effect: %s", cls.title, key, cls.obsolete[key])
+        translated: dict[str, Any] = {}
+        for key, value in values.items():
+            name = cls.aliases.get(key, key)
+            if name in translated and translated[name] != value:
+                raise ValueError(f"{key} is given twice, also as {name}")
+            if name not in cls.obsolete:
+                translated[name] = value
+        return translated
+
+
+class ModelConfig(Section):
+    """What is trained."""
+
+    title: ClassVar[str] = "model"
+
+    size: Literal["tiny", "base"] = Field(
+        "tiny", description="Model size: tiny (1 to 2 M parameters, trains on a CPU) or base (20 to 30 M)"
+    )
+    decoder: Literal["auto", "regression", "flow"] = Field(
+        "auto",
+        description=(
+            "Mel decoder: regression (quick to train), flow (flow matching), or auto: regression for tiny, "
+            "flow for base"
+        ),
+    )
+    flow_steps: Int = Field(10, ge=1, le=1000, description="Euler steps of the flow decoder when speaking")
+
+
+class DataConfig(Section):
+    """Where the clips are, what is computed from them, and how they reach the accelerator."""
+
+    title: ClassVar[str] = "data"
+    aliases: ClassVar[dict[str, str]] = {"data_path": "dataset_path"}
+    obsolete: ClassVar[dict[str, str]] = {
+        "shuffle_buffer_multiplier": "every epoch is a full shuffle of the indices, there is no shuffle buffer",
+        "memory_cache": "the store is memory-mapped, the page cache is the only cache",
+    }
+
+    dataset_path: Name = Field(
+        "./data/ljspeech", description="Folder of the data set (metadata and audio); data_path is the same"
+    )
+    metadata_file: Name | None = Field(
+        None, description="Metadata file, relative to dataset_path; none: metadata.csv"
+    )
+    wavs_dir: Name = Field("wavs", description="Folder of the audio files, relative to dataset_path")
+    metadata_train_file: Name | None = Field(
+        None,
+        description="Metadata of a separate training set (with metadata_eval_file; splits are then not used)",
+    )
+    wavs_train_dir: Name | None = Field(
+        None, description="Audio folder of the separate training set; none: wavs_dir"
+    )
+    metadata_eval_file: Name | None = Field(None, description="Metadata of a separate validation set")
+    wavs_eval_dir: Name | None = Field(
+        None, description="Audio folder of the separate validation set; none: wavs_dir"
+    )
+    train_split: Float = Field(0.95, gt=0, le=1, description="Share of clips for training")
+    val_split: Float = Field(
+        0.05,
+        ge=0,
+        lt=1,
+        description="Share of clips for validation; what the two leave over is the test split",
+    )
+    split_seed: Int = Field(
+        0, ge=0, description="Seed of the split; a clip's side depends on this and its id only"
+    )
+    speaker_pattern: Name | None = Field(
+        None,
+        description=(
+            "Regular expression on the clip's id whose first group is the speaker, e.g. '^(p[0-9]+)_'; "
+            "none: the speaker column, or one speaker"
+        ),
+    )
+    language: LanguageCode = Field("en", description="Language of clips that do not name one")
+    extra_languages: list[LanguageCode] = Field(
+        default_factory=list,
+        description=(
+            "Languages beside the built-in 17, by espeak-ng's codes; only ever append, positions are ids"
+        ),
+    )
+
+    text_symbols: Literal["auto", "graphemes", "phonemes"] = Field(
+        "auto",
+        description=(
+            "What the model reads: graphemes, phonemes (needs the speech extra), or auto: phonemes where "
+            "installed"
+        ),
+    )
+    add_blank: bool = Field(True, description="Put a blank between symbols, which gives the aligner room")
+    lexicons: dict[LanguageCode, Name] = Field(
+        default_factory=dict,
+        description="Pronunciation lexicon per language: a file of word<TAB>ipa lines, looked up first",
+    )
+
+    sample_rate: Int = Field(
+        22050, ge=4000, le=192000, description="Samples per second; other audio is resampled"
+    )
+    n_fft: Int = Field(1024, ge=16, le=16384, description="FFT size of the mel spectrogram, in samples")
+    win_length: Int = Field(1024, ge=16, le=16384, description="Window length, in samples (at most n_fft)")
+    hop_length: Int = Field(256, ge=1, le=16384, description="Samples between frames (at most n_fft)")
+    n_mels: Int = Field(80, ge=1, le=512, description="Mel bands")
+    mel_fmin: Float = Field(0.0, ge=0, description="Lowest frequency of the mel bands, in Hz")
+    mel_fmax: Float = Field(
+        8000.0, gt=0, description="Highest frequency of the mel bands, in Hz (at most half the sample rate)"
+    )
+    log_floor: Float = Field(1e-5, gt=0, description="Smallest magnitude before the logarithm")
+    trim_silence: bool = Field(False, description="Cut silence at both ends of each clip")
+    trim_db: Float = Field(40.0, gt=0, description="Silence is this many dB below the clip's loudest frame")
+
+    preprocessing_mode: Literal["auto", "precompute", "runtime"] = Field(
+        "auto",
+        description=(
+            "auto: store if the disk has room; precompute: a complete store or no training; runtime: "
+            "compute while training, write nothing"
+        ),
+    )
+    cache_dir: Name | None = Field(
+        None,
+        description=(
+            "Folder of the feature stores; none: cached_features in the data set's folder, or the user's "
+            "cache folder if that is read-only"
+        ),
+    )
+    cache_verification: bool = Field(
+        True, description="Check sizes, index and manifest whenever a store is opened"
+    )
+    auto_rebuild_mel_cache: bool = Field(
+        True, description="Rebuild stored mels when audio settings changed; false: stop and name them"
+    )
+    auto_rebuild_token_cache: bool = Field(
+        True, description="Rebuild stored tokens when text settings changed; false: stop and name them"
+    )
+    mel_dtype: Literal["float16", "float32"] = Field(
+        "float16", description="Stored precision of mels; float16 is half the disk and twice the speed"
+    )
+    enable_memory_mapping: bool = Field(
+        True,
+        description=(
+            "Map the store; false reads it into memory at start (small data sets, network file systems)"
+        ),
+    )
+
+    batch_size: Int = Field(32, ge=1, le=65536, description="Clips per batch")
+    max_frames_per_batch: Int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "Frame budget per batch in place of batch_size: more short clips, fewer long ones, constant "
+            "memory"
+        ),
+    )
+    max_mel_frames: Int = Field(1024, ge=1, description="Longest clip in mel frames (1024 are 11.9 s)")
+    max_tokens: Int = Field(512, ge=1, description="Longest text in tokens, blanks included")
+    long_clips: Literal["skip", "crop"] = Field(
+        "skip", description="Clips over max_mel_frames or max_tokens are left out (and counted), or cropped"
+    )
+    num_buckets: Int = Field(
+        6, ge=1, le=64, description="Batch shapes; each is compiled once, more of them pad less"
+    )
+    reference_seconds: Float = Field(
+        3.0,
+        ge=0,
+        le=60,
+        description=(
+            "Length of the reference crop of the same speaker in each batch, for voice cloning; 0: none"
+        ),
+    )
+    num_workers: Annotated[Int, Field(ge=1, le=1024)] | Auto = Field(
+        "auto", description="Parallel workers for computing and loading; auto: the CPUs this process may use"
+    )
+    prefetch_buffer_size: Annotated[Int, Field(ge=1, le=1024)] | Auto = Field(
+        "auto", description="Batches prepared ahead on the host; auto: from the number of workers"
+    )
+    use_tf_native_loading: bool = Field(
+        True,
+        description="Load in graph; false: through Python, a batch at a time (--disable-tf-native-loading)",
+    )
+    prefetch_to_gpu: bool = Field(
+        True, description="Move batches to the GPU ahead of the step (--disable-gpu-prefetch)"
+    )
+    enhanced_gpu_prefetch: bool = Field(
+        True, description="Keep more than one batch on the GPU (--disable-gpu-prefetch)"
+    )
+    optimize_cpu_gpu_overlap: bool = Field(
+        True,
+        description=(
+            "Prepare batches while the device works; false: synchronous, no prefetch, no parallel map "
+            "(--disable-cpu-gpu-overlap)"
+        ),
+    )
+    feature_device: Literal["host", "accelerator"] = Field(
+        "host",
+        description=(
+            "Where runtime mode computes mels: on the host, or inside the compiled step from int16 audio"
+        ),
+    )
+    auto_tune_performance: bool = Field(
+        True, description="Choose what nobody set from the machine: preset by GPU, workers by CPUs"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DataConfig:
+        if self.train_split + self.val_split > 1 + 1e-9:
+            raise ValueError(
+                f"train_split + val_split should be at most 1 (got {self.train_split + self.val_split:g})"
+            )
+        if self.win_length > self.n_fft:
+            raise ValueError(f"win_length should be at most n_fft ({self.n_fft}, got {self.win_length})")
+        if self.hop_length > self.n_fft or (self.n_fft - self.hop_length) % 2:
+            raise ValueError(
+                f"n_fft - hop_length should be even and not negative (got {self.n_fft} - {self.hop_length})"
+            )
+        if self.mel_fmax > self.sample_rate / 2:
+            raise ValueError(
+                f"mel_fmax should be at most half of sample_rate ({self.sample_rate / 2:g}, got {self.mel_fmax:g})"
+            )
+        if self.mel_fmin >= self.mel_fmax:
+            raise ValueError(f"mel_fmin should be below mel_fmax ({self.mel_fmax:g}, got {self.mel_fmin:g})")
+        if (self.metadata_train_file is None) != (self.metadata_eval_file is None):
+            raise ValueError("metadata_train_file and metadata_eval_file should be given together")
+        return self
+
+    @property
+    def workers(self) -> int:
+        """`num_workers` with `auto` resolved to the CPUs this process may use."""
+        return usable_cpus() if self.num_workers == "auto" else self.num_workers
+
+    @property
+    def prefetch(self) -> int:
+        """`prefetch_buffer_size` with `auto` resolved: two batches per worker, between 4 and 16."""
+        if self.prefetch_buffer_size == "auto":
+            return min(16, max(4, 2 * self.workers))
+        return self.prefetch_buffer_size
+
+
+class TrainingConfig(Section):
+    """How it is trained."""
+
+    title: ClassVar[str] = "training"
+
+    epochs: Int = Field(1000, ge=1, description="Passes over the training clips")
+    max_steps: Int | None = Field(
+        None, ge=1, description="Stop after this many optimizer steps; none: after the epochs"
+    )
+    seed: Int = Field(0, ge=0, lt=2**63, description="Seed of weights, order and noise")
+    deterministic: bool = Field(False, description="Same seed, same losses, bit for bit (slower)")
+    device: Literal["auto", "cpu", "gpu"] = Field(
+        "auto", description="Where to train; auto: the GPU if TensorFlow can use one"
+    )
+    optimization_level: Literal["basic", "enhanced", "experimental"] = Field(
+        "enhanced",
+        description=(
+            "basic: graph only; enhanced: XLA, mixed precision on a GPU, device prefetch; experimental: "
+            "features on the device as well"
+        ),
+    )
+    enable_graph_mode: bool = Field(
+        True, description="Compile the step into a graph; false is for debugging only"
+    )
+    enable_xla_compilation: bool = Field(True, description="Compile the step with XLA")
+    enable_eager_debug: bool = Field(
+        False, description="Run the step eagerly, line by line, for debugging only"
+    )
+    mixed_precision: Literal["auto", "off", "float16", "bfloat16"] = Field(
+        "auto",
+        description=(
+            "Compute type of the step; auto: float16 or bfloat16 on a GPU that gains from it, off on a CPU"
+        ),
+    )
+    gpu_memory_limit_mb: Int | None = Field(
+        None, ge=256, description="Upper limit of GPU memory in MiB; none: grows as needed"
+    )
+
+    learning_rate: Float = Field(1e-3, gt=0, le=1, description="Peak learning rate of AdamW")
+    warmup_steps: Int = Field(500, ge=0, description="Steps of linear warm-up")
+    schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up")
+    final_learning_rate: Float = Field(1e-5, ge=0, le=1, description="Learning rate at the end of the cosine")
+    adam_beta1: Float = Field(0.9, ge=0, lt=1, description="First moment decay of AdamW")
+    adam_beta2: Float = Field(0.98, ge=0, lt=1, description="Second moment decay of AdamW")
+    weight_decay: Float = Field(0.01, ge=0, le=1, description="Decoupled weight decay of AdamW")
+    gradient_clip_norm: Float | None = Field(
+        1.0, gt=0, description="Global norm to which gradients are clipped; none: not clipped"
+    )
+    gradient_accumulation_steps: Int = Field(1, ge=1, description="Batches per optimizer step")
+    ema_decay: Float | None = Field(
+        0.999, gt=0, lt=1, description="Decay of the averaged weights used for speaking; none: no average"
+    )
+    freeze_alignment_after: Int | None = Field(
+        None, ge=1, description="Keep and reuse alignments from this step on; none: search in every step"
+    )
+
+    checkpoint_dir: Name = Field("./runs/default", description="Folder of the run: checkpoints, logs, timing")
+    keep_checkpoints: Int = Field(3, ge=1, description="Newest checkpoints to keep, besides the best")
+    save_every: Int = Field(1000, ge=1, description="Steps between checkpoints")
+    validate_every: Int = Field(1000, ge=1, description="Steps between validations")
+    early_stopping_patience: Int | None = Field(
+        None, ge=1, description="Stop after this many validations without a better loss; none: never"
+    )
+    max_nonfinite_steps: Int = Field(
+        10, ge=1, description="Stop after this many steps in a row with a loss or gradient that is not finite"
+    )
+    log_every: Int = Field(50, ge=1, description="Steps between readings of the losses from the device")
+    report_every_epochs: Int = Field(10, ge=1, description="Epochs between performance reports")
+    enable_tensorboard: bool = Field(True, description="Write TensorBoard logs into the run's folder")

@@ -1,0 +1,112 @@
+"""What this process may use: CPUs, memory, GPUs.
+
+A container or a batch scheduler gives a process fewer CPUs than the machine has, and says so in the affinity mask and
+in the cgroup, not in `os.cpu_count()`. Everything that sizes a pool asks here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One NVIDIA GPU as its driver describes it, whether or not TensorFlow can use it."""
+
+    name: str
+    memory_bytes: int
+
+
+def usable_cpus() -> int:
+    """The number of CPUs this process may keep busy: affinity, then the cgroup's quota, at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        cpus = len(os.sched_getaffinity(0))
+    else:
+        cpus = os.cpu_count() or 1
+    quota = cgroup_cpu_quota()
+    if quota is not None:
+        cpus = min(cpus, math.ceil(quota))
+    return max(1, cpus)
+
+
+def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
+    """The tightest CPU quota of this process's cgroups in CPUs, or None where there is no limit."""
+    quotas = []
+    for group in _cgroup_folders(root, membership, "cpu"):
+        limit = _read(group / "cpu.max")  # v2: "<quota|max> <period>"
+        if limit is not None:
+            fields = limit.split()
+            if len(fields) == 2 and fields[0] != "max":
+                quotas.append(int(fields[0]) / int(fields[1]))
+            continue
+        quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")  # v1
+        if quota is not None and period is not None and int(quota) > 0:
+            quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
+
+
+def memory_limit_bytes(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> int:
+    """The memory this process may use: the machine's, or its cgroup's limit where that is lower."""
+    limits = [psutil.virtual_memory().total]
+    for group in _cgroup_folders(root, membership, "memory"):
+        limit = _read(group / "memory.max") or _read(group / "memory.limit_in_bytes")
+        if limit is not None and limit != "max":
+            limits.append(int(limit))
+    return min(limits)
+
+
+def gpus() -> list[Gpu]:
+    """The NVIDIA GPUs the driver knows. Empty without a driver; never raises."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            name = pynvml.nvmlDeviceGetName(handle)
+            memory = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+            found.append(Gpu(name if isinstance(name, str) else name.decode(), int(memory)))
+        return found
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _cgroup_folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
+    """This process's cgroup for `controller` and its parents, in version 1 and version 2 layouts."""
+    for line in (_read(membership) or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top = root
+        elif controller in controllers.split(","):
+            top = root / controllers
+        else:
+            continue
+        # Inside a container the path may name the host's hierarchy: what does not exist here is skipped.
+        folder = top / path.lstrip("/")
+        while True:
+            if folder.is_dir():
+                yield folder
+            if folder == top or top not in folder.parents:
+                break
+            folder = folder.parent
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
