@@ -3,8 +3,8 @@
 Every shape is one more program for XLA to compile, so there is only a handful of them; every frame of padding
 is work for nothing, so they are placed where this data set's lengths lie. `choose_buckets` finds the
 placement with the least padding by an exact dynamic programme over a histogram of lengths. It counts what is
-really computed: whole batches, empty places included. A small data set therefore gets fewer buckets instead of
-many half-empty batches.
+really computed: whole batches, empty places included. A small data set therefore gets fewer buckets instead
+of many half-empty batches.
 """
 
 from __future__ import annotations
