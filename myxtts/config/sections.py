@@ -82,7 +82,7 @@ class DataConfig(Section):
     title: ClassVar[str] = "data"
     aliases: ClassVar[dict[str, str]] = {"data_path": "dataset_path"}
     obsolete: ClassVar[dict[str, str]] = {
-        "shuffle_buffer_multiplier": "every epoch is a full shuffle of the indices, there is no shuffle buffer",
+        "shuffle_buffer_multiplier": "every epoch is a full shuffle of indices, without a buffer",
         "memory_cache": "the store is memory-mapped, the page cache is the only cache",
     }
 
@@ -261,9 +261,8 @@ class DataConfig(Section):
                 f"n_fft - hop_length should be even and not negative (got {self.n_fft} - {self.hop_length})"
             )
         if self.mel_fmax > self.sample_rate / 2:
-            raise ValueError(
-                f"mel_fmax should be at most half of sample_rate ({self.sample_rate / 2:g}, got {self.mel_fmax:g})"
-            )
+            limit = self.sample_rate / 2
+            raise ValueError(f"mel_fmax should be at most sample_rate / 2 ({limit:g}, got {self.mel_fmax:g})")
         if self.mel_fmin >= self.mel_fmax:
             raise ValueError(f"mel_fmin should be below mel_fmax ({self.mel_fmax:g}, got {self.mel_fmin:g})")
         if (self.metadata_train_file is None) != (self.metadata_eval_file is None):

@@ -114,7 +114,11 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _scalar(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**31, sort_keys=False)
+    # Line separators beyond ASCII do not survive PyYAML unescaped; whatever a terminal would not show is escaped.
+    readable = str(value).isprintable()
+    text = yaml.safe_dump(
+        value, default_flow_style=True, allow_unicode=readable, width=2**31, sort_keys=False
+    )
     return text.removesuffix("\n").removesuffix("\n...")
 
 

@@ -1,0 +1,5 @@
+"""`python -m myxtts` is `myxtts`."""
+
+from myxtts.cli.app import main
+
+main()

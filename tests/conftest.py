@@ -1,0 +1,44 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def ljspeech_mini() -> Path:
+    """Sixteen real LJSpeech clips, on the developers' machines."""
+    folder = SHARED / "ljspeech-mini"
+    if not folder.is_dir():
+        pytest.skip("the real LJSpeech clips are not on this machine")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ljspeech_transcripts() -> list[str]:
+    """The text of all 13,100 LJSpeech clips, on the developers' machines."""
+    path = SHARED / "ljspeech-transcripts.txt"
+    if not path.is_file():
+        pytest.skip("the LJSpeech transcripts are not on this machine")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def run_myxtts() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the program in a process of its own, as a user would."""
+
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "myxtts", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]
+
+    return run

@@ -1,0 +1,167 @@
+"""The program as a whole: help, exit codes, JSON, interruption."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+from myxtts import __version__
+from myxtts.cli.app import app
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+COMMANDS = {(info.name or info.callback.__name__.replace("_", "-")): info for info in app.registered_commands}
+
+# Prints which of the modules that are slow to import the command has loaded.
+WITHOUT_TENSORFLOW = """
+import sys
+from myxtts.cli.app import _run
+code = _run(sys.argv[1:])
+loaded = sorted({"tensorflow", "keras", "torch", "librosa", "matplotlib"} & sys.modules.keys())
+sys.exit(f"loaded {loaded}" if loaded else code)
+"""
+
+
+def test_the_version_is_printed(run_myxtts: Run) -> None:
+    assert run_myxtts("--version").stdout == f"myxtts {__version__}\n"
+
+
+def test_help_lists_every_command(run_myxtts: Run) -> None:
+    listed = run_myxtts("--help").stdout
+    assert all(name in listed for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_json_and_quiet(name: str) -> None:
+    command = typer.main.get_command(app).commands[name]
+    assert re.search(rf"Example: myxtts {name}\b", command.help or ""), "no example in the help"
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"--json", "--quiet"} <= options
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        *([name, "--help"] for name in COMMANDS),
+        ["show-config"],
+        ["create-config", "--output", "new.yaml"],
+    ],
+    ids=" ".join,
+)
+def test_tensorflow_is_not_imported_without_need(arguments: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORFLOW, *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-command"], "No such command"),
+        (["show-config", "--no-such-option"], "No such option"),
+        (["show-config", "--batch-size", "many"], "--batch-size"),
+        (["show-config", "--batch-size", "0"], "command line: data.batch_size: should be greater"),
+        (["show-config", "--set", "n_mel=3"], "did you mean 'n_mels'?"),
+        (["show-config", "--set", "n_mels"], "KEY=VALUE"),
+        (["show-config", "--set", "training.n_mels=3"], "is in section data"),
+        (["show-config", "--preset", "rtx"], "no preset 'rtx'"),
+        (["show-config", "--config", "none.yaml"], "none.yaml: no such file"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_wrong_usage_ends_in_code_2_and_short_lines(
+    run_myxtts: Run, arguments: list[str], message: str
+) -> None:
+    done = run_myxtts(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) <= 3
+    assert "Traceback" not in done.stderr
+
+
+def test_create_config_writes_what_was_asked_for(run_myxtts: Run, tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    wanted = [
+        "--preset",
+        "rtx4090",
+        "--preprocessing-mode",
+        "precompute",
+        "--batch-size",
+        48,
+        "--epochs",
+        1000,
+    ]
+    done = run_myxtts("create-config", "--output", path, *wanted)
+    assert (done.returncode, done.stdout) == (0, f"wrote {path}\n")
+    shown = json.loads(run_myxtts("show-config", "--config", path, "--json").stdout)
+    assert shown["data.batch_size"] == {"value": 48, "source": str(path)}
+    assert shown["data.num_workers"]["value"] == 24
+    assert shown["data.preprocessing_mode"]["value"] == "precompute"
+    assert shown["training.epochs"]["value"] == 1000
+
+
+def test_create_config_does_not_replace_a_file_unasked(run_myxtts: Run, tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text("precious")
+    done = run_myxtts("create-config", "--output", path)
+    assert (done.returncode, path.read_text()) == (2, "precious")
+    assert "--force" in done.stderr
+    assert run_myxtts("create-config", "--output", path, "--force").returncode == 0
+
+
+def test_show_config_says_where_each_value_came_from(run_myxtts: Run) -> None:
+    lines = run_myxtts("show-config", "--preset", "max-gpu", "--disable-gpu-prefetch").stdout.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines}
+    assert rows["data.batch_size"][1:] == ["48", "preset", "max-gpu"]
+    assert rows["data.prefetch_to_gpu"][1:] == ["False", "command", "line"]
+    assert rows["data.enhanced_gpu_prefetch"][1:] == ["False", "command", "line"]
+    assert rows["data.n_mels"][1:] == ["80", "default"]
+
+
+def test_a_key_without_effect_is_one_line_on_standard_error(run_myxtts: Run, tmp_path: Path) -> None:
+    path = tmp_path / "old.yaml"
+    path.write_text("data: {shuffle_buffer_multiplier: 10}")
+    done = run_myxtts("show-config", "--config", path, "--json")
+    assert json.loads(done.stdout)
+    assert done.stderr.startswith("warning: data.shuffle_buffer_multiplier has no effect")
+    assert len(done.stderr.splitlines()) == 1
+    assert run_myxtts("show-config", "--config", path, "--quiet").stderr == ""
+
+
+def test_a_reader_that_closes_the_pipe_early_is_no_error_message() -> None:
+    command = f"{sys.executable} -m myxtts show-config | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout.startswith("key")
+    assert done.stderr == ""
+
+
+def test_ctrl_c_ends_in_one_line() -> None:
+    sleeper = (
+        "import time, sys; import myxtts.cli.show_config as module; import myxtts.cli.app as program\n"
+        "program.app.registered_commands.clear()\n"
+        "@program.app.command()\n"
+        "def wait():\n    print('waiting', flush=True); time.sleep(60)\n"
+        "program.main(['wait'])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", sleeper], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors == "error: interrupted\n"
+    assert process.returncode == 130
