@@ -1,7 +1,7 @@
 """What this process may use: CPUs, memory, GPUs.
 
-A container or a batch scheduler gives a process fewer CPUs than the machine has, and says so in the affinity mask and
-in the cgroup, not in `os.cpu_count()`. Everything that sizes a pool asks here.
+A container or a batch scheduler gives a process fewer CPUs than the machine has, and says so in the affinity
+mask and in the cgroup, not in `os.cpu_count()`. Everything that sizes a pool asks here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python tools/make_constraints.py python3.10 python3.11 python3.12 python3.13
 
-Each interpreter resolves `.[dev]`, the newest one named by --bench also `.[bench]`, without installing anything.
+Each interpreter resolves `.[dev]`, the one named by --bench also `.[bench]`; nothing is installed.
 """
 
 from __future__ import annotations
