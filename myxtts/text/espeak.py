@@ -128,6 +128,8 @@ class _Library:
         )
         self.callback = signature(self._receive)  # kept: the library holds only a bare pointer to it
         self.c.espeak_SetSynthCallback(self.callback)
+        # Breathy voices draw noise from a generator that initialising seeds with the time.
+        self.c.espeak_ng_SetRandSeed(ctypes.c_long(1))
 
     def _receive(self, samples: ctypes._Pointer[ctypes.c_short], count: int, _events: int) -> int:
         if samples and count:
