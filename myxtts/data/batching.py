@@ -3,14 +3,14 @@
 A `BatchPlan` is made once from the clips' lengths. It fixes what never changes: the bucket shapes, the bucket
 of each clip, the number of batches. `BatchPlan.epoch` then deals the clips out for one epoch:
 
-1. Every clip draws a key from Philox, keyed by (seed, epoch). Sorting the clips by (bucket, key) shuffles the
+1. Every clip draws a key from the stream of (seed, epoch). Sorting the clips by (bucket, key) shuffles the
    whole data set and leaves the clips of each bucket together, in random order.
 2. Each bucket's clips are cut into batches; the last one is completed with empty places (−1).
 3. The batches are sorted by keys of the same stream, so lengths come in no order.
 
-Of NumPy's random numbers only the raw output of Philox is used, which NumPy guarantees to stay the same (it
-does not for `Generator.permutation`), and the sorts are stable. The order therefore depends on the seed, the
-epoch and the plan, not on the version of NumPy or the machine. Raise `ORDER_VERSION` with any change to it.
+The keys are `order`'s and the sorts are stable, so the order depends on the seed, the epoch and the plan, not
+on the version of NumPy or the machine, and a graph can make the same one (`order_in_graph`). Raise
+`ORDER_VERSION` with any change to it.
 
 This module knows arrays, not stores: a clip is its row.
 """
@@ -26,10 +26,12 @@ import numpy.typing as npt
 import xxhash
 
 from myxtts.data.buckets import MAX_BUCKETS, Bucket, choose_buckets
+from myxtts.data.order import keys, stream
 from myxtts.errors import ConfigError
 
 ORDER_VERSION = 1
 EMPTY = -1
+BUCKET_BITS = 8  # of a clip's sort key: its bucket above, its random key below
 
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -126,6 +128,12 @@ class BatchPlan:
         cropped: int64, rows of clips that are used in part.
         padding_share: share of all frames in the batches that are padding, empty places included (0 to 1).
         description: what the plan is made from, and its hash.
+        rows: int64 [clips], the rows dealt out.
+        bucket_of_clip: uint8 [clips], the bucket of each of them.
+        bucket_of_batch, batch_sizes, first_place: [batches], of each batch in the order of buckets, before an
+            epoch reorders them: its bucket, its places, and the first of them among the places of all.
+        clip_of_place: int64 [places], for each place the rank of its clip among the clips sorted by
+            (bucket, key), or `clips` for an empty one. The same in every epoch.
 
     Raises:
         ConfigError: a setting is out of range.
@@ -181,9 +189,9 @@ class BatchPlan:
         self.skipped = every_row[~used]
         self.skipped_because = {reason: int(clips.sum()) for reason, clips in reasons.items() if clips.any()}
 
-        frames, tokens, self._rows = frames[used], tokens[used], every_row[used]
-        self.clips = len(self._rows)
-        self.buckets, self._bucket_of_clip = choose_buckets(
+        frames, tokens, self.rows = frames[used], tokens[used], every_row[used]
+        self.clips = len(self.rows)
+        self.buckets, self.bucket_of_clip = choose_buckets(
             frames,
             tokens,
             num_buckets=num_buckets,
@@ -193,19 +201,21 @@ class BatchPlan:
             max_tokens=max_tokens,
         )
         sizes = np.array([bucket.batch_size for bucket in self.buckets], np.int64)
-        self._clips_in_bucket = np.bincount(self._bucket_of_clip, minlength=len(self.buckets))
-        self._batches_in_bucket = -(-self._clips_in_bucket // sizes)
-        self._bucket_of_batch = np.repeat(np.arange(len(sizes), dtype=np.int32), self._batches_in_bucket)
-        self._batch_sizes = sizes[self._bucket_of_batch]
+        clips_in_bucket = np.bincount(self.bucket_of_clip, minlength=len(self.buckets))
+        batches_in_bucket = -(-clips_in_bucket // sizes)
+        self.bucket_of_batch = np.repeat(np.arange(len(sizes), dtype=np.int32), batches_in_bucket)
+        self.batch_sizes = sizes[self.bucket_of_batch]
+        self.first_place = np.cumsum(self.batch_sizes) - self.batch_sizes
+        self.clip_of_place = _fill_places(clips_in_bucket, batches_in_bucket * sizes)
 
         shapes = [astuple(bucket) for bucket in self.buckets]
         padded = sum(
-            shape[0] * size for shape, size in zip(shapes, sizes * self._batches_in_bucket, strict=True)
+            shape[0] * places for shape, places in zip(shapes, batches_in_bucket * sizes, strict=True)
         )
         self.padding_share = float(1 - frames.sum() / padded) if padded else 0.0
 
         clips_hash = xxhash.xxh3_128()
-        for array in (self._rows, frames, tokens):
+        for array in (self.rows, frames, tokens):
             clips_hash.update(array.astype("<i8", copy=False).data)
         decisive = json.dumps([ORDER_VERSION, source, clips_hash.hexdigest(), shapes])
         self.description = PlanDescription(
@@ -226,7 +236,7 @@ class BatchPlan:
 
     def __len__(self) -> int:
         """Batches per epoch, the same in every epoch."""
-        return len(self._bucket_of_batch)
+        return len(self.bucket_of_batch)
 
     @property
     def hash(self) -> str:
@@ -245,35 +255,40 @@ class BatchPlan:
         _require_in_range("seed", seed, 0, 2**64 - 1)
         _require_in_range("epoch", epoch, 0, 2**64 - 1)
         if shuffle:
-            keys = np.random.Philox(key=np.array([seed, epoch], np.uint64)).random_raw(self.clips + len(self))
-            clip_keys, batch_keys = keys[: self.clips], keys[self.clips :]
-            clip_keys >>= np.uint64(8)
-            clip_keys |= self._bucket_of_clip.astype(np.uint64) << np.uint64(56)
+            state = stream(seed, epoch)
+            clip_keys = keys(state, self.clips) >> np.uint64(BUCKET_BITS)
+            clip_keys |= self.bucket_of_clip.astype(np.uint64) << np.uint64(64 - BUCKET_BITS)
             clip_order = np.argsort(clip_keys, kind="stable")
-            batch_order = np.argsort(batch_keys, kind="stable")
+            batch_order = np.argsort(keys(state, len(self), first=self.clips), kind="stable")
         else:
-            clip_order = np.argsort(self._bucket_of_clip, kind="stable")
+            clip_order = np.argsort(self.bucket_of_clip, kind="stable")
             batch_order = np.arange(len(self))
-        return self._deal(self._rows[clip_order], batch_order)
+        places = np.append(self.rows[clip_order], EMPTY)[self.clip_of_place]
+        return self._in_order(places, batch_order)
 
-    def _deal(self, rows_by_bucket: np.ndarray, batch_order: np.ndarray) -> EpochBatches:
-        """Cut rows that are grouped by bucket into batches, and put the batches in order."""
-        starts = np.cumsum(self._batch_sizes) - self._batch_sizes
-        places = np.full(int(self._batch_sizes.sum()), EMPTY, np.int64)
-        clip, batch = 0, 0
-        for clips, batches in zip(self._clips_in_bucket, self._batches_in_bucket, strict=True):
-            places[starts[batch] : starts[batch] + clips] = rows_by_bucket[clip : clip + clips]
-            clip += clips
-            batch += batches
-
-        sizes = self._batch_sizes[batch_order]
+    def _in_order(self, places: np.ndarray, batch_order: np.ndarray) -> EpochBatches:
+        sizes = self.batch_sizes[batch_order]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        moved_by = starts[batch_order] - offsets[:-1]
+        moved_by = self.first_place[batch_order] - offsets[:-1]
         indices = places[np.repeat(moved_by, sizes) + np.arange(len(places))]
-        bucket_of_batch = self._bucket_of_batch[batch_order]
+        bucket_of_batch = self.bucket_of_batch[batch_order]
         for array in (bucket_of_batch, offsets, indices):
             array.setflags(write=False)
         return EpochBatches(bucket_of_batch, offsets, indices)
+
+
+def _fill_places(clips: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The clip in each place, by its rank among the clips sorted by bucket; their number for an empty place.
+
+    Args:
+        clips: int [buckets], clips in each bucket.
+        places: int [buckets], places in all batches of each bucket.
+    """
+    filled = np.full(int(places.sum()), int(clips.sum()), np.int64)
+    first_place, first_clip = np.cumsum(places) - places, np.cumsum(clips) - clips
+    for place, clip, count in zip(first_place, first_clip, clips, strict=True):
+        filled[place : place + count] = np.arange(clip, clip + count)
+    return filled
 
 
 def _require_in_range(name: str, value: int | None, least: int, most: int | None = None) -> None:
