@@ -1,0 +1,1 @@
+"""Instruments: they observe a source of batches or a run of steps, and own neither."""

@@ -1,0 +1,226 @@
+"""How long steps and named operations take, at a cost that does not show.
+
+The monitor only adds up what it is told; it owns no data, and a program runs the same without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from myxtts.performance.stall import input_verdict
+from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Summary
+
+MAX_OPERATIONS = 256
+OTHER = "other"
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class MonitorSummary:
+    """What a monitor has measured. Times are in seconds.
+
+    Attributes:
+        clips: clips in all steps.
+        data_loading: the steps' waits for data.
+        compute: the rest of the steps' times.
+        step: both together.
+        operations: named operations, in the order they were first seen.
+    """
+
+    clips: int
+    data_loading: Summary
+    compute: Summary
+    step: Summary
+    operations: Mapping[str, Summary]
+
+    @property
+    def clips_per_second(self) -> float:
+        return self.clips / self.step.total if self.step.total else 0.0
+
+    @property
+    def stall_share(self) -> float:
+        """Share of the time of all steps that went into waiting for data, 0 to 1."""
+        return self.data_loading.total / self.step.total if self.step.total else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "steps": self.step.count,
+            "clips": self.clips,
+            "clips_per_second": self.clips_per_second,
+            "stall_share": self.stall_share,
+            "verdict": input_verdict(self.stall_share),
+            "data_loading": self.data_loading.to_dict(),
+            "compute": self.compute.to_dict(),
+            "step": self.step.to_dict(),
+            "operations": {name: times.to_dict() for name, times in self.operations.items()},
+        }
+
+    def __str__(self) -> str:
+        rows = dict(self.operations)
+        if self.step.count:
+            rows = {"data loading": self.data_loading, "compute": self.compute, "step": self.step} | rows
+            lines = [
+                f"steps: {self.step.count:,}, clips: {self.clips:,} ({self.clips_per_second:,.1f} clips/s)",
+                f"input: {100 * self.stall_share:.1f} % of step time ({input_verdict(self.stall_share)})",
+            ]
+        else:
+            lines = ["no steps yet"]
+        if rows:
+            width = max(len("times in ms"), *map(len, rows))
+            columns = ("count", "mean", "std", "p50", "p95", "p99", "max")
+            lines += ["", f"{'times in ms':{width}}" + "".join(f"{column:>11}" for column in columns)]
+        for name, times in rows.items():
+            seconds = (times.mean, times.std, times.p50, times.p95, times.p99, times.maximum)
+            cells = "".join(f"{1e3 * value:>11,.3f}" for value in seconds)
+            lines.append(f"{name:{width}}{times.count:>11,}{cells}")
+        return "\n".join(lines)
+
+
+class PerformanceMonitor:
+    """Collects the times of steps and operations. Safe to use from several threads.
+
+    Memory is bounded: statistics are kept, not every value (see `RunningStatistics`), and after 256 different
+    names of operations further names are counted together as `other`.
+
+    Example:
+        >>> monitor = PerformanceMonitor()
+        >>> with monitor.time_operation("save"):
+        ...     pass
+        >>> monitor.log_step_timing(data_loading_time=0.001, compute_time=0.049, batch_size=32)
+        >>> monitor.get_summary().stall_share
+        0.02
+
+    Args:
+        window: how many recent values quantiles are taken over.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, window: int = DEFAULT_WINDOW, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._window = window
+        self._clock = clock
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything measured so far."""
+        with self._lock:
+            self._data_loading = RunningStatistics(self._window)
+            self._compute = RunningStatistics(self._window)
+            self._step = RunningStatistics(self._window)
+            self._clips = 0
+            self._operations: dict[str, RunningStatistics] = {}
+
+    def time_operation(self, name: str) -> TimedOperation:
+        """Time a block (`with monitor.time_operation("save"):`) or every call of a function (as a decorator).
+
+        The time counts when the block or the call raises, too.
+        """
+        return TimedOperation(self, name, self._clock)
+
+    def log_operation(self, name: str, seconds: float) -> None:
+        """Count an operation that was timed elsewhere."""
+        _require_duration(name, seconds)
+        with self._lock:
+            times = self._operations.get(name)
+            if times is None:
+                if len(self._operations) >= MAX_OPERATIONS:
+                    name = OTHER
+                times = self._operations.setdefault(name, RunningStatistics(self._window))
+            times.add(seconds)
+
+    def log_step_timing(self, data_loading_time: float, compute_time: float, batch_size: int) -> None:
+        """Count one step.
+
+        Args:
+            data_loading_time: seconds the device waited for the batch, that is, the step's stall (see
+                `myxtts.performance.stall`). Where steps run synchronously, it is the time spent in `next()`.
+            compute_time: the rest of the step, in seconds.
+            batch_size: clips in the batch, empty places not counted.
+        """
+        _require_duration("data_loading_time", data_loading_time)
+        _require_duration("compute_time", compute_time)
+        with self._lock:
+            self._data_loading.add(data_loading_time)
+            self._compute.add(compute_time)
+            self._step.add(data_loading_time + compute_time)
+            self._clips += batch_size
+
+    def get_summary(self) -> MonitorSummary:
+        """Everything measured since the start or the last `reset`."""
+        with self._lock:
+            return MonitorSummary(
+                clips=self._clips,
+                data_loading=self._data_loading.summary(),
+                compute=self._compute.summary(),
+                step=self._step.summary(),
+                operations={name: times.summary() for name, times in self._operations.items()},
+            )
+
+    def get_summary_report(self) -> str:
+        """The summary for people: throughput, how input-bound the steps are, a table of times."""
+        return str(self.get_summary())
+
+
+class TimedOperation:
+    """What `PerformanceMonitor.time_operation` gives: a context manager and a decorator.
+
+    As a context manager it can be used again, but not inside itself.
+    """
+
+    __slots__ = ("_clock", "_monitor", "_name", "_started")
+
+    def __init__(self, monitor: PerformanceMonitor, name: str, clock: Callable[[], float]) -> None:
+        self._monitor = monitor
+        self._name = name
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        self._started = self._clock()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._monitor.log_operation(self._name, self._clock() - self._started)
+
+    def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+        @functools.wraps(function)
+        def timed(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+            # A timer of its own for each call: the function may call itself, or run in several threads.
+            with TimedOperation(self._monitor, self._name, self._clock):
+                return function(*args, **kwargs)
+
+        return timed
+
+
+_shared = PerformanceMonitor()
+
+
+def get_performance_monitor() -> PerformanceMonitor:
+    """The monitor that the whole process shares."""
+    return _shared
+
+
+def start_performance_monitoring() -> PerformanceMonitor:
+    """Begin anew with the monitor that the whole process shares, and return it."""
+    _shared.reset()
+    return _shared
+
+
+def print_performance_report() -> None:
+    """Print what the shared monitor has measured on standard output."""
+    print(_shared.get_summary_report())
+
+
+def _require_duration(name: str, seconds: float) -> None:
+    if not 0.0 <= seconds < math.inf:
+        raise ValueError(f"{name} took {seconds} seconds; a duration is finite and not negative")
