@@ -1,0 +1,267 @@
+"""An accelerator of a given speed that is not there: would this source of batches feed it?
+
+The device holds each batch for a set time without using the CPU. Steps are dispatched to it asynchronously,
+as to a GPU: dispatch returns at once while fewer than two steps are in flight, and otherwise blocks until the
+oldest one completes. The device works through them in order, so
+
+    dispatched = when the batch was ready and a place in the queue was free
+    completed  = max(dispatched, completed of the previous step) + step time
+
+Completions come from this schedule, not from when a sleeping thread happened to wake up: the host sleeping a
+little too long delays nothing as long as another step is in flight, exactly as with a real device.
+
+Results are simulated, and always say so.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from myxtts.performance.stall import StepTimeline, input_verdict
+
+
+class Clock(Protocol):
+    """Time as the accelerator sees it; tests bring their own."""
+
+    def now(self) -> float:
+        """Seconds that never go back."""
+
+    def sleep_until(self, deadline: float) -> None:
+        """Return when `now()` has reached `deadline`, at once if it has already."""
+
+
+class SystemClock:
+    """Real time, waited for without using the CPU."""
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep_until(self, deadline: float) -> None:
+        while (remaining := deadline - time.perf_counter()) > 0:
+            time.sleep(remaining)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedRun:
+    """What a simulated accelerator saw of a source of batches. N is the number of measured steps.
+
+    Attributes:
+        step_seconds: how long the device held each batch.
+        max_in_flight: steps that could be in flight at once.
+        timeline: when each batch was ready and each step completed.
+        fetch_seconds: float [N], how long the host waited in `next()`. Not the stall: the device may be full.
+        dispatch_seconds: float [N], how long the host waited for a place in the device's queue.
+        first_batch_seconds: from asking for the first batch of all to having it.
+        clips: clips in the measured steps.
+        simulated: always true.
+    """
+
+    step_seconds: float
+    max_in_flight: int
+    timeline: StepTimeline
+    fetch_seconds: np.ndarray
+    dispatch_seconds: np.ndarray
+    first_batch_seconds: float
+    clips: int
+    simulated: bool = field(default=True, init=False)
+
+    @property
+    def steps(self) -> int:
+        return len(self.timeline)
+
+    @property
+    def stalls(self) -> np.ndarray:
+        """Seconds each step waited for its batch, float [N]."""
+        return self.timeline.stalls
+
+    @property
+    def step_times(self) -> np.ndarray:
+        """Seconds from one completion to the next, float [N]."""
+        return self.timeline.step_times
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the time that the device worked, 0 to 1."""
+        return self.steps * self.step_seconds / self.timeline.seconds if self.timeline.seconds else 0.0
+
+    @property
+    def stall_share(self) -> float:
+        """Share of the time that the device waited for data, 0 to 1.
+
+        What is missing from `busy_share` beyond it is a host too late to hand over a batch it already had.
+        """
+        return self.timeline.stall_share
+
+    @property
+    def variation(self) -> float:
+        """Standard deviation of the step times over their mean."""
+        return self.timeline.variation
+
+    @property
+    def clips_per_second(self) -> float:
+        return self.clips / self.timeline.seconds if self.timeline.seconds else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; times in seconds."""
+        stalls = self.stalls
+        return {
+            "simulated": self.simulated,
+            "step_seconds": self.step_seconds,
+            "max_in_flight": self.max_in_flight,
+            "steps": self.steps,
+            "clips": self.clips,
+            "clips_per_second": self.clips_per_second,
+            "busy_share": self.busy_share,
+            "stall_share": self.stall_share,
+            "verdict": input_verdict(self.stall_share),
+            "stall_mean": float(stalls.mean()),
+            "stall_p95": float(np.quantile(stalls, 0.95)),
+            "stall_max": float(stalls.max()),
+            "step_time_mean": float(self.step_times.mean()),
+            "variation": self.variation,
+            "fetch_mean": float(self.fetch_seconds.mean()),
+            "dispatch_mean": float(self.dispatch_seconds.mean()),
+            "first_batch_seconds": self.first_batch_seconds,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"simulated accelerator, {1e3 * self.step_seconds:.3g} ms per step, {self.steps:,} steps: "
+            f"{100 * self.busy_share:.1f} % busy, {100 * self.stall_share:.1f} % waiting for data, "
+            f"step time std/mean {100 * self.variation:.1f} %"
+        )
+
+
+class SimulatedAccelerator:
+    """A device that takes a fixed time per batch.
+
+    Example:
+        >>> batches = [np.zeros([16, 80])] * 30
+        >>> run = SimulatedAccelerator(step_seconds=0.001).run(batches, steps=20, warmup=10)
+        >>> run.simulated, run.clips
+        (True, 320)
+
+    Args:
+        step_seconds: how long it holds each batch. 0 takes batches as fast as they come.
+        max_in_flight: steps it accepts before dispatch blocks.
+        clock: real time unless a test brings its own.
+    """
+
+    def __init__(self, step_seconds: float, max_in_flight: int = 2, clock: Clock | None = None) -> None:
+        if step_seconds < 0:
+            raise ValueError(f"step_seconds is {step_seconds}; it cannot be negative")
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight is {max_in_flight}; it must be at least 1")
+        self.step_seconds = step_seconds
+        self.max_in_flight = max_in_flight
+        self._clock = clock if clock is not None else SystemClock()
+
+    def run(
+        self,
+        source: Iterable[Any],
+        steps: int,
+        *,
+        warmup: int = 10,
+        count_clips: Callable[[Any], int] | None = None,
+    ) -> SimulatedRun:
+        """Feed the device from `source`, in this thread, as a training loop does.
+
+        Args:
+            source: batches of any kind; an iterator is continued where it stands.
+            steps: steps to measure; fewer are measured if the source ends before.
+            warmup: steps before the first measured one, at least 1.
+            count_clips: clips in a batch; by default the first dimension of its first array.
+
+        Raises:
+            ValueError: the source ended before the first measured step.
+        """
+        if steps < 1 or warmup < 1:
+            raise ValueError("steps and warmup must be at least 1")
+        count_clips = count_clips or leading_dimension
+        clock, batches = self._clock, iter(source)
+        in_flight: deque[tuple[float, Any]] = deque()  # (completion, batch): the device holds on to its input
+        asked: list[float] = []
+        ready: list[float] = []
+        dispatched: list[float] = []
+        completed: list[float] = []
+        clips: list[int] = []
+
+        for _ in range(warmup + steps):
+            asked_now = clock.now()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            wait_until_ready(batch)
+            ready_now = clock.now()
+            while in_flight and in_flight[0][0] <= ready_now:
+                in_flight.popleft()
+            if len(in_flight) == self.max_in_flight:
+                clock.sleep_until(in_flight.popleft()[0])
+            dispatched_now = clock.now()
+            begins = max(dispatched_now, completed[-1]) if completed else dispatched_now
+            in_flight.append((begins + self.step_seconds, batch))
+
+            asked.append(asked_now)
+            ready.append(ready_now)
+            dispatched.append(dispatched_now)
+            completed.append(begins + self.step_seconds)
+            clips.append(count_clips(batch))
+
+        if len(completed) <= warmup:
+            raise ValueError(f"the source ended after {len(completed)} batches; {warmup} are for warming up")
+        clock.sleep_until(completed[-1])
+        measured = slice(warmup, None)
+        with_reference = slice(warmup - 1, None)
+        return SimulatedRun(
+            step_seconds=self.step_seconds,
+            max_in_flight=self.max_in_flight,
+            timeline=StepTimeline(ready[with_reference], completed[with_reference]),
+            fetch_seconds=np.subtract(ready, asked)[measured],
+            dispatch_seconds=np.subtract(dispatched, ready)[measured],
+            first_batch_seconds=ready[0] - asked[0],
+            clips=sum(clips[measured]),
+        )
+
+
+def wait_until_ready(batch: Any) -> None:
+    """Return when the bytes of a batch are in memory, as they must be before a device can copy them.
+
+    What `tf.data` and PyTorch deliver on the host is complete when `next()` returns. A JAX array may still be
+    computed, and a memory-mapped NumPy array has not been read yet: both are seen to here.
+    """
+    for leaf in _leaves(batch):
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+        elif isinstance(leaf, np.ndarray) and _is_mapped(leaf):
+            leaf.copy()
+
+
+def leading_dimension(batch: Any) -> int:
+    """The first dimension of the first array in a batch, 1 if it has none."""
+    shape: Any = getattr(next(_leaves(batch), None), "shape", ())
+    return int(shape[0]) if len(shape) else 1
+
+
+def _leaves(batch: Any) -> Iterator[Any]:
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    if isinstance(batch, (tuple, list)):
+        for part in batch:
+            yield from _leaves(part)
+    else:
+        yield batch
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
