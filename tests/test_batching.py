@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from myxtts.data import batching
 from myxtts.data.batching import BatchPlan
 from myxtts.data.buckets import Bucket
+from myxtts.data.order import keys
 from myxtts.errors import ConfigError
 
 bounded = settings(max_examples=100, deadline=None)
@@ -160,6 +161,12 @@ def test_without_shuffling_every_epoch_is_the_same_and_in_order():
     expected = [[0, 2], [4, -1], [1, 3]]
     assert [rows.tolist() for rows in plan.epoch(1, 0, shuffle=False)] == expected
     assert [rows.tolist() for rows in plan.epoch(2, 7, shuffle=False)] == expected
+
+
+def test_keys_are_those_of_splitmix64():
+    """The first outputs of the generator from state 0, as its authors' code gives them."""
+    assert keys(0, 3).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert keys(0, 2, first=1).tolist() == keys(0, 3)[1:].tolist()
 
 
 def test_the_order_is_pinned_across_versions_of_numpy_and_machines():
