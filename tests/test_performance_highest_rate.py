@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_performance_simulated_accelerator import VirtualClock, delayed, prefetched, steady
 
-from myxtts.performance.highest_rate import highest_rate
+from myxtts.performance.highest_rate import SHORTEST_STEP_SECONDS, highest_rate
 
 
 def search(make_source, clock, **options):
@@ -55,10 +55,16 @@ def test_a_source_that_ends_is_refused():
         search(lambda: delayed(clock, [0.001] * 100), clock)
 
 
-def test_a_source_without_any_measurable_time_is_refused_instead_of_searched_forever():
+def test_a_source_that_takes_no_time_feeds_the_fastest_accelerator_there_is():
     clock = VirtualClock()
-    with pytest.raises(ValueError, match="no rate found"):
-        search(lambda: itertools.repeat(np.zeros([4])), clock)
+    assert search(lambda: itertools.repeat(np.zeros([4])), clock).step_seconds == SHORTEST_STEP_SECONDS
+
+
+def test_a_source_that_is_never_twice_the_same_is_given_up():
+    clock = VirtualClock()
+    slower = itertools.accumulate(itertools.repeat(2.0), lambda delay, factor: delay * factor, initial=0.001)
+    with pytest.raises(ValueError, match="changes too much"):
+        search(lambda: steady(clock, next(slower)), clock)
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, 1.5])

@@ -20,10 +20,11 @@ from myxtts.performance.simulated_accelerator import (
     wait_until_ready,
 )
 
+SHORTEST_STEP_SECONDS = 1e-6
+
 _MIN_STEPS = 30
 _MAX_STEPS = 5_000
 _DRAIN = 64
-_SHORTEST_SECONDS = 1e-6
 _BRACKET_FACTOR = 1.15
 _LARGEST_SHRINK = 4.0
 _MAX_PROBES = 40
@@ -74,7 +75,7 @@ def highest_rate(
     count_clips: Callable[[Any], int] | None = None,
     clock: Clock | None = None,
 ) -> HighestRate:
-    """Find the shortest step time at which a simulated accelerator is still `target` busy.
+    """Find the shortest step time, from 1 µs on, at which a simulated accelerator is still `target` busy.
 
     Args:
         make_source: gives a fresh, endless source of batches; called once per probe.
@@ -105,11 +106,11 @@ def highest_rate(
 
     batches = _endless(make_source())
     _drain(batches, probe_seconds, clock)
-    step_seconds = max(target * _drain(batches, probe_seconds, clock), _SHORTEST_SECONDS)
+    step_seconds = max(target * _drain(batches, probe_seconds, clock), SHORTEST_STEP_SECONDS)
     enough: SimulatedRun | None = None
     too_short = 0.0
     shrink = _BRACKET_FACTOR
-    while enough is None or enough.step_seconds > too_short * (1 + tolerance):
+    while enough is None or enough.step_seconds > max(too_short * (1 + tolerance), SHORTEST_STEP_SECONDS):
         if len(tried) == _MAX_PROBES:
             raise ValueError(f"no rate found in {_MAX_PROBES} probes: the source's speed changes too much")
         run = probe(step_seconds)
@@ -121,7 +122,7 @@ def highest_rate(
             # A device that waits runs at the source's own pace, which says where to look next.
             step_seconds = max(step_seconds * _BRACKET_FACTOR, target * float(run.step_times.mean()))
         elif too_short == 0.0:
-            step_seconds /= shrink
+            step_seconds = max(step_seconds / shrink, SHORTEST_STEP_SECONDS)
             shrink = min(shrink**2, _LARGEST_SHRINK)
         else:
             step_seconds = math.sqrt(too_short * enough.step_seconds)
