@@ -13,6 +13,7 @@ ProblemKind = Literal[
     "escaping-id",
     "duplicate-id",
     "empty-text",
+    "unusable-text",
     "no-speaker",
     "unknown-language",
     "missing-audio",

@@ -73,6 +73,12 @@ def read_metadata_file(path: str) -> MetadataFile:
         # A file is of one form. A third cell among lines of `id|text` is a pipe in the text and not a
         # normalised text; where a normalised text is missing here and there, the text itself is meant.
         count = Counter(len(cells) for _, cells in lines)
+        width = count.most_common(1)[0][0]
+        if width > len(columns):
+            raise DataError(
+                f"{path}:{first_line}: most lines have {width} columns; more than {len(columns)} need a "
+                "header row that names them, such as id|text|speaker|language"
+            )
         widths = {2} if count[2] > count[3] else {2, 3}
     for line, cells in lines:
         if len(cells) in widths:
