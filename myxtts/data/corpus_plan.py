@@ -1,0 +1,126 @@
+"""Which clips a generated corpus has: who says what, in which language."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from myxtts.data.sentences import sentences
+from myxtts.data.voices import SpeakerVoice, first_voices
+from myxtts.errors import DataError, UsageError
+
+DEFAULT_CLIPS = 200
+_SHOWN = 3  # wrong lines that an error message quotes
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """What decides the bytes of a corpus.
+
+    Attributes:
+        clips: how many; none: each line of the text file once (by every speaker, with `same_sentences`), or
+            200 without a text file.
+        speakers: how many voices share them, in blocks of equal size.
+        languages: codes that espeak-ng knows; every speaker speaks all of them in turn.
+        seed: of the sentences.
+        sample_rate: in Hz.
+        text_file: UTF-8, a sentence a line, for one language; lines are used in order, and again from the top
+            when there are more clips. None: the built-in sentences.
+        same_sentences: every speaker says the same sentences; otherwise no sentence is said twice.
+    """
+
+    clips: int | None = None
+    speakers: int = 1
+    languages: tuple[str, ...] = ("en",)
+    seed: int = 0
+    sample_rate: int = 22050
+    text_file: str | os.PathLike[str] | None = None
+    same_sentences: bool = False
+
+    def __post_init__(self) -> None:
+        if not 8000 <= self.sample_rate <= 96000:
+            raise UsageError(f"sample_rate is {self.sample_rate}; it should be 8000 to 96000 Hz")
+        if not self.languages or len(set(self.languages)) != len(self.languages):
+            raise UsageError("languages should be one or more, each named once")
+        if self.text_file is not None and len(self.languages) > 1:
+            raise UsageError("a text file is in one language; make a corpus for each")
+
+    @cached_property
+    def lines(self) -> list[str] | None:
+        """The sentences of the text file, or None without one.
+
+        Raises:
+            DataError: the file cannot be read, is not UTF-8, has no sentence, or has a `|` in one.
+        """
+        return None if self.text_file is None else _read_text_file(self.text_file)
+
+    @property
+    def total_clips(self) -> int:
+        """How many clips these settings make; raises as `lines` does."""
+        if self.clips is not None:
+            return self.clips
+        if self.lines is None:
+            return max(DEFAULT_CLIPS, self.speakers)
+        return len(self.lines) * (self.speakers if self.same_sentences else 1)
+
+
+@dataclass(frozen=True)
+class PlannedClip:
+    id: str
+    text: str
+    speaker: SpeakerVoice
+    language: str
+
+
+def plan_corpus(settings: CorpusSettings) -> list[PlannedClip]:
+    """Every clip in order: speakers in blocks, languages in turn."""
+    voices = first_voices(settings.speakers)
+    clips = settings.total_clips
+    if clips < settings.speakers:
+        raise UsageError(f"{clips} clips are fewer than {settings.speakers} speakers")
+    spoken: Counter[tuple[str, str]] = Counter()
+    places = []
+    for number in range(clips):
+        voice = voices[number * len(voices) // clips]
+        language = settings.languages[number % len(settings.languages)]
+        said_by = voice.name if settings.same_sentences else ""
+        places.append((voice, language, spoken[said_by, language]))
+        spoken[said_by, language] += 1
+    texts = {}
+    for language in settings.languages:
+        needed = 1 + max((index for _, code, index in places if code == language), default=-1)
+        texts[language] = settings.lines or sentences(language, settings.seed, needed)
+    digits = max(5, len(str(clips)))
+    return [
+        PlannedClip(
+            f"{voice.name}-{number:0{digits}}", texts[language][index % len(texts[language])], voice, language
+        )
+        for number, (voice, language, index) in enumerate(places, start=1)
+    ]
+
+
+def _read_text_file(path: str | os.PathLike[str]) -> list[str]:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
+    lines, wrong = [], []
+    for number, raw in enumerate(data.splitlines(), start=1):
+        try:
+            line = " ".join(raw.decode("utf-8-sig" if number == 1 else "utf-8").split())
+        except UnicodeDecodeError:
+            wrong.append(f"{os.fspath(path)}:{number}: not UTF-8")
+            continue
+        if "|" in line:
+            wrong.append(f"{os.fspath(path)}:{number}: has a '|', which separates the columns of metadata")
+        elif any(character.isalnum() for character in line):
+            lines.append(line)
+    if wrong:
+        more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+        raise DataError("\n".join(wrong[:_SHOWN] + more))
+    if not lines:
+        raise DataError(f"{os.fspath(path)}: has no sentence; it should be text with one a line")
+    return lines
