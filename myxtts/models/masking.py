@@ -1,0 +1,29 @@
+"""Shapes, masks over time, and the mean that respects them."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def dims(x: tf.Tensor) -> list[int | tf.Tensor]:
+    """The shape of `x`, static where it is known: under XLA all of it."""
+    dynamic = tf.shape(x)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(x.shape)]
+
+
+def length_mask(lengths: tf.Tensor, size: int | tf.Tensor, dtype: str = "float32") -> tf.Tensor:
+    """1 inside each clip and 0 beyond it: [B, size, 1], ready to multiply [B, size, C]."""
+    return tf.sequence_mask(lengths, size, dtype)[:, :, None]
+
+
+def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Mean over all places where `mask` is 1, as a float32 scalar; 0 where there is no such place.
+
+    Args:
+        values: [B, T, C].
+        mask: [B, T, 1].
+    """
+    values, mask = tf.cast(values, tf.float32), tf.cast(mask, tf.float32)
+    count = tf.reduce_sum(mask) * tf.cast(dims(values)[-1], tf.float32)
+    # Selected and not multiplied: a product would let an infinity in the padding through as NaN.
+    return tf.reduce_sum(tf.where(mask > 0, values, 0.0)) / tf.maximum(count, 1.0)
