@@ -121,9 +121,7 @@ def main() -> None:
         "ours, one epoch, frame budget": lambda: budgeted.epoch(SEED, 0),
         "ours, not shuffled": lambda: plan.epoch(SEED, 0, shuffle=False),
         "ours, the plan itself (once per run)": lambda: BatchPlan(frames, tokens, batch_size=BATCH_SIZE),
-        "ours, the plan and one epoch": (
-            lambda: BatchPlan(frames, tokens, batch_size=BATCH_SIZE).epoch(SEED, 0)
-        ),
+        "ours, the plan and one epoch": (lambda: BatchPlan(frames, tokens, batch_size=BATCH_SIZE).epoch(SEED, 0)),
     }
     costs = {}
     for name, work in ways.items():
@@ -178,9 +176,7 @@ def main() -> None:
                 name: None if cost is None else {"seconds": cost[0], "peak_bytes": cost[1]}
                 for name, cost in costs.items()
             },
-            "padding": {
-                name: {"shapes": shapes, "share": share} for name, (shapes, share) in padding.items()
-            },
+            "padding": {name: {"shapes": shapes, "share": share} for name, (shapes, share) in padding.items()},
         },
     )
 

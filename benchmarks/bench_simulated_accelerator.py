@@ -72,9 +72,7 @@ class ThreadSource:
 def run(source: Any, step_seconds: float, seconds: float) -> tuple[SimulatedRun, float]:
     """The run, and the share of a CPU that the device and its feeding took."""
     worked = time.thread_time()
-    result = SimulatedAccelerator(step_seconds).run(
-        source, max(30, int(seconds / step_seconds)), warmup=WARMUP
-    )
+    result = SimulatedAccelerator(step_seconds).run(source, max(30, int(seconds / step_seconds)), warmup=WARMUP)
     return result, (time.thread_time() - worked) / result.timeline.seconds
 
 

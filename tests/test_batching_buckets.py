@@ -33,9 +33,7 @@ def test_shapes_are_few_ascending_and_within_the_limits(lengths, options):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(1, 80), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 7), st.booleans()
-)
+@given(st.lists(st.integers(1, 80), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 7), st.booleans())
 def test_no_other_choice_of_shapes_has_less_padding(mel, num_buckets, size, budget):
     """Against every possible choice of boundaries, tried one by one."""
     options = {"max_frames_per_batch": size * 40} if budget else {"batch_size": size}
@@ -82,9 +80,7 @@ def test_padding_share_is_what_the_batches_hold_beyond_their_clips():
 
 def test_a_frame_budget_gives_short_clips_larger_batches_and_bounds_every_batch():
     plan = BatchPlan(*speech_lengths(5_000), max_frames_per_batch=10_000)
-    assert [bucket.batch_size for bucket in plan.buckets] == [
-        10_000 // bucket.frames for bucket in plan.buckets
-    ]
+    assert [bucket.batch_size for bucket in plan.buckets] == [10_000 // bucket.frames for bucket in plan.buckets]
     assert plan.buckets[0].batch_size > plan.buckets[-1].batch_size
 
 

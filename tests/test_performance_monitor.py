@@ -200,8 +200,7 @@ def test_the_process_shares_one_monitor_and_starting_begins_anew(capsys):
 
 def test_the_instruments_need_no_tensorflow():
     program = (
-        "import sys, myxtts.utils.performance, myxtts.performance.highest_rate;"
-        "sys.exit('tensorflow' in sys.modules)"
+        "import sys, myxtts.utils.performance, myxtts.performance.highest_rate;sys.exit('tensorflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 

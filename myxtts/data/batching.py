@@ -209,9 +209,7 @@ class BatchPlan:
         self.clip_of_place = _fill_places(clips_in_bucket, batches_in_bucket * sizes)
 
         shapes = [astuple(bucket) for bucket in self.buckets]
-        padded = sum(
-            shape[0] * places for shape, places in zip(shapes, batches_in_bucket * sizes, strict=True)
-        )
+        padded = sum(shape[0] * places for shape, places in zip(shapes, batches_in_bucket * sizes, strict=True))
         self.padding_share = float(1 - frames.sum() / padded) if padded else 0.0
 
         clips_hash = xxhash.xxh3_128()

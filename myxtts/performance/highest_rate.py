@@ -98,9 +98,7 @@ def highest_rate(
         batches = _endless(make_source())
         _drain(batches, probe_seconds, clock)
         steps = max(_MIN_STEPS, min(_MAX_STEPS, round(probe_seconds / step_seconds)))
-        run = SimulatedAccelerator(step_seconds, clock=clock).run(
-            batches, steps, warmup=2, count_clips=count_clips
-        )
+        run = SimulatedAccelerator(step_seconds, clock=clock).run(batches, steps, warmup=2, count_clips=count_clips)
         tried.append((step_seconds, run.busy_share))
         return run
 
