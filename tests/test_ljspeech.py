@@ -19,9 +19,7 @@ def folder(tmp_path: Path) -> Path:
     lines = ["id|text|speaker|language"]
     for number in range(40):
         soundfile.write(tmp_path / "wavs" / f"c{number:02}.wav", np.zeros(160, dtype=np.int16), 16000)
-        lines.append(
-            f"c{number:02}|Number {number}.|{'ann' if number % 2 else 'bob'}|{'fa' if number % 4 else 'en'}"
-        )
+        lines.append(f"c{number:02}|Number {number}.|{'ann' if number % 2 else 'bob'}|{'fa' if number % 4 else 'en'}")
     (tmp_path / "metadata.csv").write_text("\n".join(lines), encoding="utf-8")
     return tmp_path
 

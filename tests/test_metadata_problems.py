@@ -190,9 +190,7 @@ def test_headers_of_every_format_are_read(tmp_path: Path) -> None:
 
 def test_audio_that_cannot_be_used_is_reported_by_its_header(tmp_path: Path) -> None:
     names = ("whole", "zero", "samples", "noise", "text", "cut", "gone")
-    folder = make(
-        tmp_path, "".join(f"{name}|Hi.\n" for name in names), tuple(f"{name}.wav" for name in names)
-    )
+    folder = make(tmp_path, "".join(f"{name}|Hi.\n" for name in names), tuple(f"{name}.wav" for name in names))
     wavs = folder / "wavs"
     (wavs / "zero.wav").write_bytes(b"")
     soundfile.write(wavs / "samples.wav", np.zeros(0, dtype=np.int16), 16000)
@@ -236,9 +234,7 @@ def test_what_the_headers_rule_out_is_left_out(tmp_path: Path) -> None:
 METADATA_LIKE = st.lists(
     st.lists(
         st.one_of(
-            st.sampled_from(
-                ["id", "text", "speaker", "language", "ipa", "audio_file", "a", "a.wav", "en", ""]
-            ),
+            st.sampled_from(["id", "text", "speaker", "language", "ipa", "audio_file", "a", "a.wav", "en", ""]),
             st.sampled_from(["..", "/", "a/b", "\0", ".", "C:\\x", "\ufeff", "a\u0301", "x" * 5000]),
             st.text(max_size=20),
         ),
@@ -249,9 +245,7 @@ METADATA_LIKE = st.lists(
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    metadata=st.one_of(st.binary(max_size=300), METADATA_LIKE), pattern=st.sampled_from([None, "^(.)", "x"])
-)
+@given(metadata=st.one_of(st.binary(max_size=300), METADATA_LIKE), pattern=st.sampled_from([None, "^(.)", "x"]))
 def test_no_metadata_raises_anything_but_a_data_error(metadata: bytes, pattern: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder), metadata, ("a.wav",))

@@ -55,9 +55,7 @@ def test_another_seed_gives_another_split() -> None:
 
 def test_the_order_of_the_clips_does_not_matter() -> None:
     rule = SplitRule(0.9, 0.1, seed=3)
-    assert dict(zip(IDS, rule.assign(IDS), strict=True)) == dict(
-        zip(IDS[::-1], rule.assign(IDS[::-1]), strict=True)
-    )
+    assert dict(zip(IDS, rule.assign(IDS), strict=True)) == dict(zip(IDS[::-1], rule.assign(IDS[::-1]), strict=True))
 
 
 def test_a_larger_validation_share_keeps_the_validation_clips() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from myxtts import __version__
-from myxtts.cli import create_config, output, show_config
+from myxtts.cli import check_data, create_config, make_corpus, output, show_config
 from myxtts.errors import MyXTTSError
 
 INTERRUPTED = 130
@@ -32,6 +32,8 @@ PERFORMANCE = "Performance"
 
 app.command(rich_help_panel=CONFIGURATION)(create_config.create_config)
 app.command(rich_help_panel=CONFIGURATION)(show_config.show_config)
+app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
+app.command(rich_help_panel=DATA)(check_data.check_data)
 
 
 def _print_version(wanted: bool) -> None:

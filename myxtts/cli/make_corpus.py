@@ -29,9 +29,7 @@ def make_corpus(
         bool, typer.Option("--same-sentences", help="Every speaker says the same sentences.")
     ] = False,
     sample_rate: Annotated[int, typer.Option(min=8000, max=96000, help="Samples per second.")] = 22050,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes at a time; default: the usable CPUs.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; default: the usable CPUs.")] = None,
     as_json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:

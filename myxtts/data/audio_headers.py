@@ -74,9 +74,7 @@ def probe_audio(
             if on_progress is not None:
                 on_progress(len(chunk))
     frames, sample_rate, channels, size, mtime_ns = fields
-    return AudioHeaders(
-        frames, sample_rate.astype(np.int32), channels.astype(np.int32), size, mtime_ns, problems
-    )
+    return AudioHeaders(frames, sample_rate.astype(np.int32), channels.astype(np.int32), size, mtime_ns, problems)
 
 
 def _probe_chunk(clips: Sequence[Clip]) -> list[tuple[int, int, int, int, int] | Problem]:
@@ -96,9 +94,7 @@ def _probe(clip: Clip) -> tuple[int, int, int, int, int] | Problem:
     except AudioError as error:
         return _problem("unreadable-audio", str(error), clip)
     if info.missing_bytes:
-        message = (
-            f"{path}: the audio file was cut off: {info.missing_bytes:,} bytes fewer than its header says"
-        )
+        message = f"{path}: the audio file was cut off: {info.missing_bytes:,} bytes fewer than its header says"
         return _problem("truncated-audio", message, clip)
     if info.frames <= 0:
         return _problem("empty-audio", f"{path}: the audio file has a header and no samples", clip)

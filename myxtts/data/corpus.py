@@ -131,9 +131,7 @@ def _claim(folder: Path, description: dict[str, Any]) -> None:
         keys = [key for key in description if existing.get(key) != description[key]]
         if keys:
             changes = ", ".join(f"{key} {existing.get(key)} (now {description[key]})" for key in keys)
-            raise UsageError(
-                f"{folder}: holds a corpus made with other settings: {changes}; choose another folder"
-            )
+            raise UsageError(f"{folder}: holds a corpus made with other settings: {changes}; choose another folder")
     elif any(folder.iterdir()):
         raise UsageError(f"{folder}: is not empty, and what is in it is not a corpus; choose another folder")
     else:
@@ -241,9 +239,7 @@ def _task(chunk: Sequence[PlannedClip], wavs: Path, sample_rate: int) -> str:
             "rate_wpm": clip.speaker.rate_wpm,
             "pitch": clip.speaker.pitch,
         }
-        for clip in sorted(
-            chunk, key=lambda clip: clip.language
-        )  # changing the voice costs as much as speaking
+        for clip in sorted(chunk, key=lambda clip: clip.language)  # changing the voice costs as much as speaking
     ]
     return json.dumps({"sample_rate": sample_rate, "clips": clips})
 

@@ -57,7 +57,7 @@ def _speak(clip: dict[str, Any], sample_rate: int) -> np.ndarray:
 
 def _write_wav(path: str, audio: np.ndarray, sample_rate: int) -> None:
     part = f"{path}.part"
-    with wave.open(part, "wb") as file:
+    with open(part, "wb") as target, wave.open(target, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(sample_rate)

@@ -30,7 +30,7 @@ def sentences(language: str, seed: int, count: int) -> list[str]:
     Raises:
         UsageError: there is no grammar for the language.
     """
-    grammar = GRAMMARS.get(language)
+    grammar = GRAMMARS.get(language.partition("-")[0])
     if grammar is None:
         known = ", ".join(GRAMMARS)
         raise UsageError(f"there are no sentences for '{language}' (only for {known}); give a text file")
