@@ -1,0 +1,144 @@
+"""`myxtts check-data`: what a data set consists of, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from myxtts.cli import options
+from myxtts.cli.output import emit, progress
+
+if TYPE_CHECKING:
+    from myxtts.data.inspection import DataReport, Share
+
+_BAR_WIDTH = 40
+_LABEL_WIDTH = 14
+_SHOWN_NAMES = 10
+_SHOWN_CHARACTERS = 120
+
+
+def check_data(
+    path: Annotated[Path | None, typer.Argument(help="The data set's folder; default: the configuration's.")] = None,
+    config: options.ConfigOption = None,
+    settings: options.SetOption = None,
+    language: options.LanguageOption = None,
+    num_workers: options.NumWorkersOption = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Report what a data set consists of and everything that is wrong with it.
+
+    Ends with 1 if a clip cannot be used or training could not start, so that a script can rely on it.
+
+    Example: myxtts check-data ./data/ljspeech
+    """
+    from myxtts.data.inspection import inspect_data
+    from myxtts.data.metadata import read_metadata
+
+    data = options.load_config(
+        config, settings=settings, data_path=path, language=language, num_workers=num_workers
+    ).config.data
+    metadata = read_metadata(data)
+    with progress("reading headers", len(metadata.clips)) as bar:
+        report = inspect_data(metadata, data, bar.advance)
+    emit(report.to_dict(), as_json, lambda out: _render(out, report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _render(out: Console, report: DataReport) -> None:
+    def line(label: str, text: str) -> None:
+        out.print(f"{label:<{_LABEL_WIDTH}}{text}", markup=False)
+
+    splits = ", ".join(f"{split} {count:,}" for split, count in report.splits.items() if count)
+    line("data set", report.path)
+    line("clips", f"{report.clips:,}{f' ({splits})' if splits else ''}")
+    if report.clips:
+        line("audio", _audio_text(report))
+        line("speakers", _shares_text(report.speakers))
+        line("languages", _shares_text(report.languages))
+        line("sample rates", _counts_text(report.sample_rates, "{:,} Hz", report.clips))
+        line("channels", _counts_text(report.channels, "{}", report.clips))
+        line("characters", _characters_text(report.characters))
+        line("symbols", f"{report.text_symbols}, {_unknown_text(report.unknown_symbols)}")
+        if report.too_long:
+            line("too long", f"{report.too_long:,} clips over max_mel_frames or max_tokens")
+        _render_histogram(out, report)
+    for note in report.notes:
+        line("note", note)
+    if report.problems:
+        left_out = len({(problem.file, problem.line) for problem in report.problems})
+        out.print(
+            f"\n{len(report.problems):,} problem{'s' * (len(report.problems) > 1)}; "
+            f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (precompute mode refuses to start):"
+        )
+        for problem in report.problems:
+            out.print(str(problem), markup=False)
+    for obstacle in report.obstacles:
+        out.print(f"\ntraining cannot start: {obstacle}", markup=False)
+    if report.ok:
+        out.print("\nno problems")
+
+
+def _render_histogram(out: Console, report: DataReport) -> None:
+    rows = report.histogram()
+    most = max(count for _, _, count in rows)
+    out.print(f"\n{'seconds':>11}  {'clips':>7}")
+    for low, high, count in rows:
+        bar = "█" * round(_BAR_WIDTH * count / most) or "▏" * (count > 0)
+        out.print(f"{f'{low:g} to {high:g}':>11}  {count:>7,}  {bar}".rstrip(), markup=False)
+
+
+def _audio_text(report: DataReport) -> str:
+    lengths = sorted(report.lengths.tolist())
+    return (
+        f"{_duration(report.seconds)}; {lengths[0]:.1f} to {lengths[-1]:.1f} s, "
+        f"median {lengths[len(lengths) // 2]:.1f} s"
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.2f} h ({seconds:,.0f} s)" if seconds >= 3600 else f"{seconds:.1f} s"
+
+
+def _shares_text(shares: Mapping[str, Share]) -> str:
+    ordered = sorted(shares.items(), key=lambda item: -item[1].seconds)
+    shown = [f"{name} ({_duration(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
+    if len(ordered) > _SHOWN_NAMES:
+        shown.append(f"and {len(ordered) - _SHOWN_NAMES:,} more")
+    return f"{len(shares):,}: {', '.join(shown)}"
+
+
+def _counts_text(counts: Mapping[int, int], form: str, clips: int) -> str:
+    if len(counts) == 1:
+        return form.format(next(iter(counts)))
+    return ", ".join(f"{form.format(value)} ({count:,} of {clips:,})" for value, count in counts.items())
+
+
+def _characters_text(characters: Mapping[str, int]) -> str:
+    ordered = sorted(characters)
+    shown = " ".join(_visible(character) for character in ordered[:_SHOWN_CHARACTERS])
+    more = f" and {len(ordered) - _SHOWN_CHARACTERS:,} more" if len(ordered) > _SHOWN_CHARACTERS else ""
+    return f"{len(ordered):,}: {shown}{more}"
+
+
+def _unknown_text(unknown: Mapping[str, int]) -> str:
+    if not unknown:
+        return "none unknown"
+    ordered = sorted(unknown.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{_visible(symbol)} ({count:,})" for symbol, count in ordered[:_SHOWN_CHARACTERS])
+    return f"{len(unknown):,} unknown: {shown}"
+
+
+def _visible(symbol: str) -> str:
+    """A symbol as it can be told apart on a screen."""
+    if symbol == " ":
+        return "space"
+    if len(symbol) != 1 or (symbol.isprintable() and not unicodedata.combining(symbol)):
+        return symbol
+    return unicodedata.name(symbol, f"U+{ord(symbol):04X}").lower()
