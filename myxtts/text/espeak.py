@@ -10,6 +10,7 @@ What the library does that a caller must know:
   from the call before, and re-initialising does not reset them. For reproducible audio, speak a fixed list
   of sentences in a fresh process.
 - A word of more than about 90 letters is cut short without notice. `phonemes` breaks such words first.
+- Some emoji crash it, so pictures never reach it.
 - Punctuation is not part of the phonemes; `myxtts.text.phonemes` puts it back.
 """
 
@@ -19,6 +20,7 @@ import ctypes
 import importlib.util
 import re
 import threading
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,14 +28,13 @@ from functools import lru_cache
 import numpy as np
 
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
+from myxtts.text.ipa import mandarin, mended
 
 # Languages whose espeak-ng voice has another name than their code here.
 VOICES = {"en": "en-us", "pt": "pt-br", "zh": "cmn"}
 
 _LONGEST_WORD = 60
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
-# "(en)" where espeak-ng goes over to another language's rules; its phonemes have no parentheses of their own.
-_LANGUAGE_SWITCH = re.compile(r"\([a-z]{2,3}(?:-[A-Za-z0-9-]+)?\)")
 
 # espeak-ng would also take a path, or ignore what follows a NUL.
 _LANGUAGE = re.compile(r"[A-Za-z0-9-]{2,40}")
@@ -41,7 +42,9 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9-]{2,40}")
 _OUTPUT_SYNCHRONOUS = 2
 _DO_NOT_EXIT = 0x8000
 _TEXT_IS_UTF8 = 1
+_PHONEMES_BY_NAME = 0
 _PHONEMES_AS_IPA = 2
+_SEPARATED = ord("|") << 8
 _POSITION_IS_CHARACTER = 1
 _RATE, _PITCH = 1, 3
 
@@ -96,8 +99,7 @@ class _Library:
             data = espeakng_loader.get_data_path()
         except (OSError, RuntimeError) as error:
             raise MyXTTSError(
-                f"espeak-ng cannot be loaded: {error}\n"
-                "Reinstall it: pip install --force-reinstall espeakng-loader"
+                f"espeak-ng cannot be loaded: {error}\nReinstall it: pip install --force-reinstall espeakng-loader"
             ) from error
         self.c.espeak_TextToPhonemes.restype = ctypes.c_char_p
         self.c.espeak_TextToPhonemes.argtypes = [
@@ -123,9 +125,7 @@ class _Library:
         self.sample_rate = self.c.espeak_Initialize(_OUTPUT_SYNCHRONOUS, 0, data.encode(), _DO_NOT_EXIT)
         if self.sample_rate <= 0:
             raise MyXTTSError(f"espeak-ng does not start with its data in {data}")
-        signature = ctypes.CFUNCTYPE(
-            ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
-        )
+        signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
         self.callback = signature(self._receive)  # kept: the library holds only a bare pointer to it
         self.c.espeak_SetSynthCallback(self.callback)
         # Breathy voices draw noise from a generator that initialising seeds with the time.
@@ -215,24 +215,17 @@ class Espeak:
         Raises:
             UsageError: espeak-ng has no such language.
         """
-        library = self._library
-        to_phonemes = library.c.espeak_TextToPhonemes
-        result = []
-        with library.lock:
+        with self._library.lock:
             self._select(language)
-            for text in texts:
-                if len(text) > _LONGEST_WORD:
-                    text = _LONG_WORD.sub(_broken, text)
-                pointer = ctypes.c_char_p(_encode(text))
-                reference = ctypes.byref(pointer)
-                clauses = []
-                while pointer.value:
-                    clauses.append(to_phonemes(reference, _TEXT_IS_UTF8, _PHONEMES_AS_IPA).decode())
-                ipa = " ".join(" ".join(clauses).split())
-                if "(" in ipa:
-                    ipa = " ".join(_LANGUAGE_SWITCH.sub("", ipa).split())
-                result.append(ipa)
-        return result
+            if VOICES.get(language, language).startswith("cmn"):
+                return [
+                    mandarin(
+                        self._phonemes(text, _PHONEMES_AS_IPA | _SEPARATED),
+                        self._phonemes(text, _PHONEMES_BY_NAME | _SEPARATED),
+                    )
+                    for text in texts
+                ]
+            return [mended(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
 
     def speak(self, text: str, voice: str, rate_wpm: int = 175, pitch: int = 50) -> np.ndarray:
         """Speech as int16 [samples] at `sample_rate`, mono.
@@ -266,6 +259,18 @@ class Espeak:
             library.chunks.clear()
         return audio
 
+    def _phonemes(self, text: str, mode: int) -> str:
+        """Phonemes in the current voice; the caller holds the lock."""
+        if len(text) > _LONGEST_WORD:
+            text = _LONG_WORD.sub(_broken, text)
+        to_phonemes = self._library.c.espeak_TextToPhonemes
+        pointer = ctypes.c_char_p(_encode(text))
+        reference = ctypes.byref(pointer)
+        clauses = []
+        while pointer.value:  # each call takes one clause and moves the pointer past it, at the end to NULL
+            clauses.append(to_phonemes(reference, _TEXT_IS_UTF8, mode).decode())
+        return " ".join(clauses)
+
     def _select(self, voice: str) -> None:
         """Makes `voice` current; the caller holds the lock."""
         library = self._library
@@ -284,9 +289,23 @@ class Espeak:
         library.voice = voice
 
 
+class _Speakable(dict[int, "str | int"]):
+    """For `str.translate`: spaces for what must not reach espeak-ng.
+
+    NUL would end the C string, lone surrogates have no UTF-8, and some pictures crash it (a cowboy in German).
+    """
+
+    def __missing__(self, code: int) -> str | int:
+        unsafe = unicodedata.category(chr(code)) in ("Cc", "Cs", "Co", "Cn", "So")
+        self[code] = " " if unsafe else code
+        return self[code]
+
+
+_SPEAKABLE = _Speakable()
+
+
 def _encode(text: str) -> bytes:
-    # NUL would end the C string early, and lone surrogates have no UTF-8.
-    return text.replace("\0", " ").encode("utf-8", "replace")
+    return text.translate(_SPEAKABLE).encode()
 
 
 def _broken(match: re.Match[str]) -> str:
