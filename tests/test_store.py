@@ -334,9 +334,7 @@ def test_every_flipped_bit_of_the_manifest_is_found(version):
         refused(version, MANIFEST_FILE, verify="none")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", "\x00", "{" * 100_000, '{"format": "myxtts-store"}']
-)
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "\x00", "{" * 100_000, '{"format": "myxtts-store"}'])
 def test_a_manifest_that_is_no_manifest(version, text):
     (version / MANIFEST_FILE).write_text(text)
     refused(version, MANIFEST_FILE, "damaged")

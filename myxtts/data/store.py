@@ -65,9 +65,7 @@ class FeatureStore:
         ```
     """
 
-    def __init__(
-        self, path: Path, index: Index, manifest: Manifest, hold: IO[bytes], memory_map: bool
-    ) -> None:
+    def __init__(self, path: Path, index: Index, manifest: Manifest, hold: IO[bytes], memory_map: bool) -> None:
         self.path = path
         self.index = index
         self.manifest = manifest
@@ -85,9 +83,7 @@ class FeatureStore:
         self.token_data = _load(self.tokens_path, TOKEN_DTYPE, memory_map)
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], verify: Verify = "quick", memory_map: bool = True
-    ) -> FeatureStore:
+    def open(cls, path: str | os.PathLike[str], verify: Verify = "quick", memory_map: bool = True) -> FeatureStore:
         """Opens a store.
 
         Args:
@@ -105,7 +101,7 @@ class FeatureStore:
         for _ in range(_TRIES):
             version = resolve_version(given)
             try:
-                hold = _hold(version / MANIFEST_FILE)
+                hold = hold_version(version)
             except FileNotFoundError:
                 if version == given:
                     break
@@ -130,8 +126,7 @@ class FeatureStore:
             index.check(manifest, index_path)
             if verify == "quick" and xxhash.xxh3_128_hexdigest(raw.data) != manifest.index_checksum:
                 raise StoreError(
-                    f"{index_path}: the index does not match its checksum; "
-                    "`myxtts verify-cache --fix` rebuilds it"
+                    f"{index_path}: the index does not match its checksum; `myxtts verify-cache --fix` rebuilds it"
                 )
             return cls(version, index, manifest, hold, memory_map)
         except OSError as error:
@@ -242,9 +237,7 @@ def resolve_version(path: Path) -> Path:
     try:
         stores = sorted(child for child in path.iterdir() if (child / POINTER_FILE).is_file())
     except OSError as error:
-        raise StoreError(
-            f"{path}: no feature store: {error.strerror}; `myxtts precompute` makes one"
-        ) from None
+        raise StoreError(f"{path}: no feature store: {error.strerror}; `myxtts precompute` makes one") from None
     if not stores:
         raise StoreError(f"{path}: no feature store; `myxtts precompute` makes one")
     if len(stores) > 1:
@@ -262,12 +255,13 @@ def read_pointer(store: Path) -> str | None:
     return name if VERSION_NAME.fullmatch(name) else None
 
 
-def _hold(manifest: Path) -> IO[bytes]:
-    """Opens a manifest and marks its version as in use, so that no builder removes it.
+def hold_version(version: Path) -> IO[bytes]:
+    """Opens a version's manifest and marks the version as in use, so that no builder removes it.
 
     Raises:
         FileNotFoundError: it is gone, or a builder is removing it.
     """
+    manifest = version / MANIFEST_FILE
     file = open(manifest, "rb")  # noqa: SIM115 - held until the store is closed
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -37,6 +37,7 @@ MEL_FILE = "mel.bin"
 TOKENS_FILE = "tokens.bin"
 INDEX_FILE = "index.bin"
 MANIFEST_FILE = "manifest.json"
+VERSION_FILES = (MEL_FILE, TOKENS_FILE, INDEX_FILE, MANIFEST_FILE)
 
 MEL_DTYPES: dict[str, np.dtype[Any]] = {"float16": np.dtype("<f2"), "float32": np.dtype("<f4")}
 TOKEN_DTYPE = np.dtype("<i4")
@@ -173,10 +174,7 @@ class Manifest:
         try:
             stated = content.pop("checksum")
             # Comparing the bytes as well finds what parsing forgives, such as 1e-05 turned into 1E-05.
-            if (
-                stated != _manifest_checksum(content)
-                or _canonical_json(content | {"checksum": stated}) != raw
-            ):
+            if stated != _manifest_checksum(content) or _canonical_json(content | {"checksum": stated}) != raw:
                 raise damaged
             del content["format"], content["format_version"]
             failed = tuple(FailedClip(**entry) for entry in content.pop("failed"))
@@ -288,7 +286,7 @@ class Ids(Sequence[str]):
         if not 0 <= row < len(self):
             raise IndexError(f"clip {key} of {len(self)}")
         start = int(self._ends[row - 1]) if row else 0
-        return self._bytes[start : int(self._ends[row])].tobytes().decode("utf-8")
+        return self._bytes[start : int(self._ends[row])].tobytes().decode("utf-8", "replace")
 
 
 def pack_ids(ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -319,9 +317,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
         try:
             size = os.stat(path).st_size
         except OSError as error:
-            raise StoreError(
-                f"{path}: {error.strerror}; `myxtts verify-cache --fix` rebuilds the store"
-            ) from None
+            raise StoreError(f"{path}: {error.strerror}; `myxtts verify-cache --fix` rebuilds the store") from None
         if size != expected:
             raise StoreError(
                 f"{path}: has {size:,} bytes and should have {expected:,}; "
