@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from myxtts.audio.reading import audio_info
+from myxtts.audio.reading import audio_info, resampled_length
 from myxtts.data.clips import Clip, Problem, ProblemKind
 from myxtts.errors import AudioError
 from myxtts.hardware import usable_cpus
@@ -45,6 +45,11 @@ class AudioHeaders:
     def seconds(self) -> np.ndarray:
         """float64, 0 where a file cannot be used."""
         return self.frames / np.maximum(self.sample_rate, 1)
+
+    def samples_at(self, sample_rate: int) -> np.ndarray:
+        """int64, how many samples reading gives at this rate; 0 where a file cannot be used."""
+        headers = zip(self.frames.tolist(), self.sample_rate.tolist(), strict=True)
+        return np.array([resampled_length(frames, rate or 1, sample_rate) for frames, rate in headers], np.int64)
 
 
 def probe_audio(

@@ -6,14 +6,16 @@ batches. One row per clip keeps what a batch needs of its clips to a single gath
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-MEL_OFFSET, MEL_LENGTH, TOKEN_OFFSET, TOKEN_LENGTH, SPEAKER, LANGUAGE, MEMBER, MEMBERS, FIRST_MEMBER = range(
-    9
-)
+from myxtts.data.store import FeatureStore
+from myxtts.text import language_id
+
+MEL_OFFSET, MEL_LENGTH, TOKEN_OFFSET, TOKEN_LENGTH, SPEAKER, LANGUAGE, MEMBER, MEMBERS, FIRST_MEMBER = range(9)
 COLUMNS = 9
 
 
@@ -40,6 +42,9 @@ class Clips(Protocol):
     @property
     def language_ids(self) -> np.ndarray: ...
 
+    @property
+    def languages(self) -> Sequence[str]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class ClipTable:
@@ -55,23 +60,26 @@ class ClipTable:
     members: np.ndarray
 
     @classmethod
-    def build(cls, clips: Clips, mel_offsets: np.ndarray | None, rows: np.ndarray) -> ClipTable:
-        """The table of all clips, with references among `rows` only (those of one split).
+    def build(cls, clips: Clips, rows: np.ndarray | None, extra_languages: Sequence[str]) -> ClipTable:
+        """The table of all clips.
 
         Args:
             clips: a store, or what stands for one in runtime mode.
-            mel_offsets: int64 [N], each clip's first row in the packed mels; None where there are none.
+            rows: the clips of the split, the only ones that serve as references; None for all.
+            extra_languages: those beside the built-in ones; a batch carries the numbers that models know.
         """
         count = len(clips)
         values = np.zeros((count + 1, COLUMNS), np.int64)
-        if mel_offsets is not None:
-            values[:count, MEL_OFFSET] = mel_offsets
+        if isinstance(clips, FeatureStore):
+            values[:count, MEL_OFFSET] = clips.mel_offsets
         values[:count, MEL_LENGTH] = clips.mel_lengths
         values[:count, TOKEN_OFFSET] = clips.token_offsets
         values[:count, TOKEN_LENGTH] = clips.token_lengths
         values[:count, SPEAKER] = clips.speaker_ids
-        values[:count, LANGUAGE] = clips.language_ids
+        numbers = np.array([language_id(code, extra_languages) for code in clips.languages], np.int64)
+        values[:count, LANGUAGE] = numbers[clips.language_ids]
 
+        rows = np.arange(count) if rows is None else rows
         usable = rows[values[rows, MEL_LENGTH] > 0]
         members = usable[np.argsort(values[usable, SPEAKER], kind="stable")]
         speakers, first, sizes = np.unique(values[members, SPEAKER], return_index=True, return_counts=True)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.metadata import Clip, Metadata, read_metadata
+from myxtts.data.modes import Prepared, prepare
+from myxtts.data.position import Position
+from myxtts.data.precompute import Progress
 from myxtts.data.splits import SPLITS, Split
 from myxtts.errors import UsageError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from myxtts.data.batch_source import BatchSource
 
 
 class LJSpeechDataset:
@@ -57,6 +66,7 @@ class LJSpeechDataset:
         self.metadata: Metadata = read_metadata(self.config)
         self.metadata.require_usable()
         self.rows: np.ndarray = self.metadata.rows(subset)
+        self._prepared: Prepared | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -81,3 +91,78 @@ class LJSpeechDataset:
     def languages(self) -> list[str]:
         """Codes of all languages of the data set."""
         return self.metadata.languages
+
+    def prepare(self, progress: Progress | None = None) -> Prepared:
+        """Makes the data set ready to be loaded, as `preprocessing_mode` says; done once and then remembered.
+
+        Raises:
+            DataError: the data set cannot be used as the mode asks for.
+        """
+        if self._prepared is None:
+            self._prepared = prepare(self.config, self.metadata, progress)
+        return self._prepared
+
+    def batch_source(self, batch_size: int | None = None, num_parallel_calls: int | None = None) -> BatchSource:
+        """The plan of this split's batches and what loads them, for positions, resuming and statistics.
+
+        Args:
+            batch_size: clips per batch; none: as configured.
+            num_parallel_calls: batches loaded at a time; none: as configured.
+        """
+        from myxtts.data.batch_source import BatchSource
+
+        changes: dict[str, int | None] = {}
+        if batch_size is not None:
+            changes |= {"batch_size": batch_size, "max_frames_per_batch": None}
+        if num_parallel_calls is not None:
+            changes["num_workers"] = num_parallel_calls
+        config = DataConfig.model_validate(self.config.model_dump() | changes)
+        return BatchSource.build(self.prepare(), config, self.subset)
+
+    def create_tf_dataset(
+        self,
+        batch_size: int | None = None,
+        *,
+        shuffle: bool | None = None,
+        repeat: bool = False,
+        num_parallel_calls: int | None = None,
+        use_cache_files: bool | None = None,
+        seed: int = 0,
+        start_epoch: int = 0,
+        start_step: int = 0,
+        position: Position | None = None,
+    ) -> tf.data.Dataset:
+        """The batches of this split.
+
+        Args:
+            batch_size: clips per batch; none: as configured, by size or by frame budget.
+            shuffle: a new order in every epoch; none: for the training split.
+            repeat: epoch after epoch without end; otherwise one epoch.
+            num_parallel_calls: batches loaded at a time; none: `num_workers`.
+            use_cache_files: true insists on a store, false on none; none: as `preprocessing_mode` says.
+            seed: of the order.
+            start_epoch, start_step: begin with this batch of this epoch.
+            position: begin where a run stood, in place of `seed`, `start_epoch` and `start_step`.
+
+        Returns:
+            Dicts of `tokens` int32 [B, T], `token_lengths` int32 [B], `mel` [B, F, n_mels] in the stored type,
+            `mel_lengths` int32 [B], `speaker` int32 [B], `language` int32 [B], `index` int64 [B], and with
+            `reference_seconds` above 0 `reference_mel` [B, R, n_mels]. An empty place has index −1 and lengths 0.
+
+        Raises:
+            DataError: the data set cannot be used, or `position` was saved with other batches.
+        """
+        dataset = self if use_cache_files is None else self._with_mode("precompute" if use_cache_files else "runtime")
+        source = dataset.batch_source(batch_size, num_parallel_calls)
+        shuffle = self.subset == "train" if shuffle is None else shuffle
+        epochs = None if repeat else 1
+        if position is not None:
+            return source.resume(position, shuffle=shuffle, epochs=epochs)
+        return source.dataset(
+            seed=seed, shuffle=shuffle, epochs=epochs, start_epoch=start_epoch, start_step=start_step
+        )
+
+    def _with_mode(self, mode: str) -> LJSpeechDataset:
+        if self.config.preprocessing_mode == mode or (self._prepared is not None and self._prepared.mode == mode):
+            return self
+        return LJSpeechDataset(None, self.config.model_copy(update={"preprocessing_mode": mode}), self.subset)

@@ -57,7 +57,8 @@ class _EpochInGraph:
         self.shuffle = shuffle
         self.clips = plan.clips
         self.batches = len(plan)
-        self.seed = mix((seed + GOLDEN) & MASK)
+        # Without shuffling every epoch of every seed is the same, the numbers its batches draw included.
+        self.seed = mix(((seed if shuffle else 0) + GOLDEN) & MASK)
         self.rows = tf.constant(plan.rows, tf.int64)
         self.bucket_of_clip = tf.constant(plan.bucket_of_clip, tf.uint8)
         shapes = [(bucket.batch_size, bucket.frames, bucket.tokens) for bucket in plan.buckets]
@@ -66,7 +67,6 @@ class _EpochInGraph:
 
     def __call__(self, epoch: tf.Tensor) -> dict[str, tf.Tensor]:
         """The requests of all batches, in order: dict of [K, ...]."""
-        # Without shuffling every epoch is the same, the numbers its batches draw included.
         state = self._stream(epoch if self.shuffle else tf.zeros_like(epoch))
         if self.shuffle:
             bucket = tf.bitwise.left_shift(tf.cast(self.bucket_of_clip, tf.uint64), _uint64(64 - BUCKET_BITS))
@@ -101,9 +101,7 @@ def _rectangle(plan: BatchPlan) -> np.ndarray:
 def mix_in_graph(state: tf.Tensor) -> tf.Tensor:
     """`order.mix` on uint64 tensors."""
     for shift, multiplier in zip(SHIFTS, MULTIPLIERS, strict=False):
-        state = tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, _uint64(shift))) * _uint64(
-            multiplier
-        )
+        state = tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, _uint64(shift))) * _uint64(multiplier)
     return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, _uint64(SHIFTS[2])))
 
 

@@ -74,15 +74,16 @@ def create_dataset(
     if not 0 <= start_step < len(plan):
         raise DataError(f"there is no step {start_step} in an epoch of {len(plan)} batches")
     keep_freed_memory()
-    workers = settings.workers if settings.overlap else None
 
     dataset = batch_requests(
         plan, seed=seed, start_epoch=start_epoch, start_step=start_step, epochs=epochs, shuffle=shuffle
     )
-    # The order is a promise (resuming depends on it), so batches come in order whatever the number of workers.
-    dataset = dataset.map(loader.load_batch, num_parallel_calls=workers, deterministic=True)
     if settings.overlap:
+        # The order is a promise (resuming depends on it), so batches come in order whatever the number of workers.
+        dataset = dataset.map(loader.load_batch, num_parallel_calls=settings.workers, deterministic=True)
         dataset = dataset.prefetch(settings.prefetch)
+    else:
+        dataset = dataset.map(loader.load_batch)
     dataset = dataset.with_options(_options(settings))
     if settings.device is not None:
         # Last of all: what follows a device prefetch would run on the host again.

@@ -1,0 +1,182 @@
+"""The batches of one split of a prepared data set: its clips, its plan, its loader, put together in one place."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.audio.mel import MelSettings
+from myxtts.config.config import DataConfig
+from myxtts.data.audio_samples import read_samples
+from myxtts.data.batching import BatchPlan
+from myxtts.data.clip_table import ClipTable
+from myxtts.data.modes import Prepared
+from myxtts.data.pipeline import BatchLoader, PipelineSettings, create_dataset, gpu_device
+from myxtts.data.position import Position
+from myxtts.data.python_loader import PythonLoader
+from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.splits import Split
+from myxtts.data.store import FeatureStore
+from myxtts.data.tf_native_loader import TFNativeDataLoader
+from myxtts.errors import DataError
+from myxtts.text import TextSettings
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class BatchSource:
+    """What the batches of a split are made from.
+
+    Attributes:
+        clips: the store, or the clips of runtime mode; row numbers in batches are positions in it.
+        plan: which clips make which batch.
+        config: the data section in use.
+        table: where the clips' features lie.
+    """
+
+    clips: FeatureStore | RuntimeClips
+    plan: BatchPlan
+    config: DataConfig
+    table: ClipTable
+
+    @classmethod
+    def build(cls, prepared: Prepared, config: DataConfig, split: Split) -> BatchSource:
+        """Plans the batches of a split.
+
+        Raises:
+            DataError: no clip of the split can be used.
+        """
+        mel, text = MelSettings.from_config(config), TextSettings.from_config(config)
+        metadata = prepared.metadata
+        clips: FeatureStore | RuntimeClips
+        if prepared.store is not None:
+            clips, source = prepared.store, prepared.store.fingerprint
+        else:
+            clips, metadata = RuntimeClips.build(metadata, mel, text, config.workers)
+            source = "runtime"
+            left_out = len(prepared.metadata.clips) - len(metadata.clips)
+            if left_out:
+                shown = "; ".join(str(problem) for problem in metadata.problems[-left_out:][:_SHOWN])
+                logger.warning("%s clips are left out: %s", f"{left_out:,}", shown)
+        rows = metadata.rows(split)
+        if not len(rows):
+            raise DataError(f"the {split} split has no usable clip")
+        plan = BatchPlan(
+            clips.mel_lengths[rows],
+            clips.token_lengths[rows],
+            rows,
+            batch_size=None if config.max_frames_per_batch else config.batch_size,
+            max_frames_per_batch=config.max_frames_per_batch,
+            num_buckets=config.num_buckets,
+            max_mel_frames=config.max_mel_frames,
+            max_tokens=config.max_tokens,
+            long_clips=config.long_clips,
+            source=source,
+        )
+        for reason, count in plan.skipped_because.items():
+            logger.warning("%s clips of the %s split are left out: over %s", f"{count:,}", split, reason)
+        return cls(clips, plan, config, ClipTable.build(clips, rows, text.extra_languages))
+
+    def dataset(
+        self,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        epochs: int | None = None,
+        start_epoch: int = 0,
+        start_step: int = 0,
+    ) -> tf.data.Dataset:
+        """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches."""
+
+        def through(loader: BatchLoader) -> tf.data.Dataset:
+            return create_dataset(
+                loader,
+                self.plan,
+                PipelineSettings.from_config(self.config, gpu_device()),
+                seed=seed,
+                shuffle=shuffle,
+                epochs=epochs,
+                start_epoch=start_epoch,
+                start_step=start_step,
+            )
+
+        if not self.config.use_tf_native_loading:
+            return through(self.python_loader())
+        try:
+            return through(self.native_loader())
+        except DataError:
+            raise
+        except Exception as error:
+            # TensorFlow puts its own call chain before the cause.
+            cause = ([line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"])[-1]
+            logger.warning(
+                "batches are loaded through Python, because the graph cannot be built: %s: %s",
+                type(error).__name__,
+                cause,
+            )
+            return through(self.python_loader())
+
+    def resume(self, position: Position, *, shuffle: bool = True, epochs: int | None = None) -> tf.data.Dataset:
+        """The batches from a saved position on.
+
+        Raises:
+            DataError: it was saved with another plan; the message says what changed.
+        """
+        position.require(self.plan)
+        return self.dataset(
+            seed=position.seed,
+            shuffle=shuffle,
+            epochs=epochs,
+            start_epoch=position.epoch,
+            start_step=position.step,
+        )
+
+    def native_loader(self) -> TFNativeDataLoader:
+        """Loads in graph; says which files it cannot decode, and what they cost."""
+        settings = MelSettings.from_config(self.config)
+        if isinstance(self.clips, RuntimeClips):
+            _report_python_reads(self.clips, settings)
+        return TFNativeDataLoader(
+            settings,
+            self.clips,
+            self.table,
+            mel_dtype=self.config.mel_dtype,
+            on_device=self.config.feature_device == "accelerator",
+            reference_frames=self.reference_frames,
+        )
+
+    def python_loader(self) -> PythonLoader:
+        """Loads through Python, a batch per call."""
+        settings = MelSettings.from_config(self.config)
+        return PythonLoader(self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames)
+
+    @property
+    def reference_frames(self) -> int:
+        """Frames of the reference crop in each batch."""
+        return round(self.config.reference_seconds * self.config.sample_rate / self.config.hop_length)
+
+
+def _report_python_reads(clips: RuntimeClips, settings: MelSettings) -> None:
+    through_python = np.flatnonzero(~clips.graph_readable)
+    if not len(through_python):
+        return
+    example = clips.audio_paths[through_python[0]]
+    start = time.perf_counter()
+    read_samples(example, settings, np.float32)
+    milliseconds = (time.perf_counter() - start) * 1000
+    logger.warning(
+        "%s of %s files are not 16-bit WAV at %s Hz and are read through Python (%s takes %.1f ms); "
+        "preprocessing_mode precompute reads them only once",
+        f"{len(through_python):,}",
+        f"{len(clips):,}",
+        f"{settings.sample_rate:,}",
+        example,
+        milliseconds,
+    )

@@ -1,0 +1,73 @@
+"""Batch requests to padded batches from a store, in one graph, with no work clip by clip.
+
+The packed mels are one read-only tensor mapped from their file. A padded batch is a single gather of rows from it:
+each place's row numbers run through its clip and then stay on the store's last row, the padding row. Nothing is
+parsed, decoded or concatenated, so loading runs at the speed at which memory can be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.data.clip_table import MEL_LENGTH, MEL_OFFSET, ClipTable
+from myxtts.data.store import FeatureStore
+from myxtts.data.table_in_graph import TableInGraph
+
+INT32_MAX = np.iinfo(np.int32).max
+
+
+class StoreLoader:
+    """Batches from a feature store.
+
+    Args:
+        store: an open store. It is mapped once, here; a version published later does not change what is loaded.
+        table: its clips.
+        reference_frames: frames of `reference_mel`; 0 for none.
+    """
+
+    def __init__(self, store: FeatureStore, table: ClipTable, reference_frames: int = 0) -> None:
+        self.store = store
+        self.reference_frames = reference_frames
+        self._table = TableInGraph(table)
+        self._mels = mapped_tensor(store)
+        self._tokens = tf.constant(store.token_data)
+        self._row_type = tf.int32 if store.mel_rows <= INT32_MAX else tf.int64
+
+    def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
+        rows = request["rows"][: request["size"]]
+        clips = self._table.clips(rows)
+        batch = self._table.text_columns(rows, clips, request["tokens"], self._tokens)
+        length = tf.minimum(tf.cast(clips[MEL_LENGTH], tf.int32), request["frames"])
+        frame = tf.range(request["frames"])  # [F]
+        batch["mel"] = self._gather(clips[MEL_OFFSET], frame, frame < length[:, tf.newaxis])
+        batch["mel_lengths"] = length
+        if self.reference_frames:
+            _, clips, frame = self._table.references(rows, clips, request["draw"], self.reference_frames)
+            batch["reference_mel"] = self._gather(clips[MEL_OFFSET], frame, clips[MEL_LENGTH, :, tf.newaxis] > 0)
+        return batch
+
+    def _gather(self, offset: tf.Tensor, frame: tf.Tensor, exists: tf.Tensor) -> tf.Tensor:
+        """Mels [B, F, n_mels] of the frames [B, F] or [F] of clips that begin at `offset` [B]; the padding row where
+        a frame does not exist."""
+        padding_row = tf.constant(self.store.mel_rows - 1, self._row_type)
+        row = tf.cast(offset, self._row_type)[:, tf.newaxis] + tf.cast(frame, self._row_type)
+        return tf.gather(self._mels, tf.where(exists, row, padding_row))
+
+
+def mapped_tensor(store: FeatureStore) -> tf.Tensor:
+    """The store's mels as a tensor [rows, n_mels] that is the file itself, or a copy without memory mapping.
+
+    `ImmutableConst` checks nothing, and a shape beyond the file's end kills the process on first touch. Opening
+    the store has compared the file's size with the index, and published files never change.
+    """
+    if not store.memory_map:
+        return tf.constant(store.mel_data)
+    return tf.raw_ops.ImmutableConst(
+        dtype=tf.as_dtype(store.mel_dtype),
+        shape=[store.mel_rows, store.n_mels],
+        memory_region_name=str(store.mel_path),
+    )
