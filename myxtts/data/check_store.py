@@ -54,16 +54,16 @@ def check_store(
     target = _find(config)
     versions = target.folder.versions()
     current = target.folder.current()
-    damage = []
-    if current is None:
-        path = target.folder.path / POINTER_FILE
-        damage.append(Damage(POINTER_FILE, f"{path}: names no version of the store"))
     version = current or versions[0]
     examination = quick_check(version)
+    if current is None:
+        path = target.folder.path / POINTER_FILE
+        examination.damage.append(Damage(POINTER_FILE, f"{path}: names no version of the store"))
     if not quick or (fix and not examination.sound):
         watcher.stage("checking", 2 * examination.clips)
-        examination = examine(version, target.layout, workers, watcher.advance)
-    examination = replace(examination, damage=damage + examination.damage)
+        found = examine(version, target.layout, workers, watcher.advance)
+        pointer = [damage for damage in examination.damage if damage.file == POINTER_FILE]
+        examination = replace(found, damage=pointer + found.damage)
     if not fix or examination.sound:
         return Checked(target, examination)
     mended = repair(config, target, examination, num_workers=num_workers, progress=progress)

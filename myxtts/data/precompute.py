@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from myxtts.data.store_folder import StorageError, disk_errors
 from myxtts.data.store_format import MANIFEST_FILE, FailedClip, index_bytes
 from myxtts.data.store_target import Sources, Target
 from myxtts.data.store_writer import number_names, write_version
-from myxtts.data.verify import Examination
+from myxtts.data.verify import Examination, quick_check
 from myxtts.data.worker_pool import WorkerPool
 from myxtts.errors import DataError, StoreError
 from myxtts.text import TextSettings
@@ -144,18 +144,17 @@ def precompute(
         if done is not None:
             return done
     target = job.place_to_build()
-    with ExitStack() as keep:
-        lock = keep.enter_context(target.folder.lock(wait))
+    with target.folder.lock(wait) as lock:
         if not overwrite:  # another process may have built it while this one waited
             done = job.find_up_to_date(retry_failed)
             if done is not None:
                 return done
-        sources = Sources.of_target(target, config, job.workers, keep)
-        for column in overwrite:
-            getattr(sources, column).clear()
-            with disk_errors(target.folder.path):
-                _forget(target, column)
-        return _Build(job, target, sources, lock, spare, most_failed).run()
+        with closing(Sources.of_target(target, config, job.workers)) as sources:
+            for column in overwrite:
+                getattr(sources, column).clear()
+                with disk_errors(target.folder.path):
+                    _forget(target, column)
+            return _Build(job, target, sources, lock, spare, most_failed, bool(overwrite)).run()
 
 
 def repair(
@@ -323,6 +322,7 @@ class _Build:
             published = self.publish_always or not self._is_current(manifest.to_bytes())
             if published:
                 folder.publish()
+            self.sources.close()
             folder.remove_unneeded()
         with FeatureStore.open(folder.path) as store:
             return job.result(
@@ -400,12 +400,11 @@ class _Build:
         return [by_id[clip.id] for clip in self.job.metadata.clips if clip.id in by_id]
 
     def _is_current(self, manifest: bytes) -> bool:
-        """Whether the current version has this manifest, and with the checksums in it this content."""
+        """Whether the current version can be opened and has this manifest, and with its checksums this content."""
         current = self.target.folder.current()
-        try:
-            return current is not None and (current / MANIFEST_FILE).read_bytes() == manifest
-        except OSError:
+        if current is None or not quick_check(current).sound:
             return False
+        return (current / MANIFEST_FILE).read_bytes() == manifest
 
 
 def _usable(records: np.ndarray) -> np.ndarray:

@@ -74,6 +74,11 @@ class Sources:
     mel: list[Reusable] = field(default_factory=list)
     token: list[Reusable] = field(default_factory=list)
     trusted: bool = True
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def close(self) -> None:
+        """Lets the versions go."""
+        self._opened.close()
 
     @classmethod
     def of_examination(cls, examination: Examination, layout: Layout) -> Sources:
@@ -83,7 +88,7 @@ class Sources:
         return cls(mel, token, examination.trusted)
 
     @classmethod
-    def of_target(cls, target: Target, config: DataConfig, workers: int, keep: ExitStack) -> Sources:
+    def of_target(cls, target: Target, config: DataConfig, workers: int) -> Sources:
         """The store's own versions, the newest first, then the other stores of the data set.
 
         Raises:
@@ -92,20 +97,27 @@ class Sources:
         """
         sources = cls()
         for version in target.folder.versions():
-            store = _open(version, keep)
+            store = sources._open(version)
             if store is not None:
                 sources._add(store, target.layout, target.settings)
             elif version == target.folder.current():
                 sources._add_examined(examine(version, target.layout, workers), target.layout)
         others = []
         for version in target.siblings():
-            store = _open(version, keep)
+            store = sources._open(version)
             if store is not None and store.manifest.settings["data"]["root"] == target.cache.root:
                 sources._add(store, target.layout, target.settings)
                 others.append(store.manifest.settings)
         if not target.folder.versions():
             _refuse_unwanted_rebuild(target, config, others)
         return sources
+
+    def _open(self, version: Path) -> FeatureStore | None:
+        try:
+            return self._opened.enter_context(FeatureStore.open(version))
+        except StoreError as error:
+            logger.debug("%s cannot be used: %s", version, error)
+            return None
 
     def _add(self, store: FeatureStore, layout: Layout, wanted: Settings) -> None:
         made_with = store.manifest.settings
@@ -120,14 +132,6 @@ class Sources:
         self.mel += rest.mel
         self.token += rest.token
         self.trusted = self.trusted and rest.trusted
-
-
-def _open(version: Path, keep: ExitStack) -> FeatureStore | None:
-    try:
-        return keep.enter_context(FeatureStore.open(version))
-    except StoreError as error:
-        logger.debug("%s cannot be used: %s", version, error)
-        return None
 
 
 def _refuse_unwanted_rebuild(target: Target, config: DataConfig, others: list[Settings]) -> None:

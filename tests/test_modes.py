@@ -1,0 +1,209 @@
+"""The three preprocessing modes, as a caller meets them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from small_corpus import RATE, configure, make_corpus, write_audio
+
+from myxtts.data.modes import prepare
+from myxtts.data.precompute import precompute
+from myxtts.data.store import FeatureStore
+from myxtts.errors import DataError, StoreError
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return make_corpus(tmp_path / "data", clips=12)
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A file system with almost no room."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def spoil(corpus, *numbers):
+    for number in numbers:
+        (corpus / "wavs" / f"clip-{number}.wav").write_bytes(b"not audio at all")
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("mode", ["auto", "precompute"])
+def test_with_room_and_sound_data_the_store_is_made(corpus, mode):
+    prepared = prepare(configure(corpus, preprocessing_mode=mode))
+    assert prepared.mode == "precompute"
+    assert list(prepared.store.ids) == [clip.id for clip in prepared.metadata.clips]
+
+
+@pytest.mark.parametrize("mode", ["auto", "precompute"])
+def test_a_store_that_is_up_to_date_is_used_as_it_is(corpus, mode):
+    precompute(configure(corpus))
+    before = files_below(corpus)
+    prepared = prepare(configure(corpus, preprocessing_mode=mode))
+    assert prepared.reason == "the store is up to date"
+    assert files_below(corpus) == before
+
+
+def test_runtime_writes_nothing(corpus):
+    before = files_below(corpus)
+    prepared = prepare(configure(corpus, preprocessing_mode="runtime"))
+    assert (prepared.mode, prepared.store) == ("runtime", None)
+    assert files_below(corpus) == before
+
+
+def test_runtime_does_not_use_a_store_that_exists(corpus):
+    precompute(configure(corpus))
+    assert prepare(configure(corpus, preprocessing_mode="runtime")).store is None
+
+
+def test_auto_turns_to_runtime_without_room_and_says_why_in_one_line(corpus, full_disk, caplog):
+    prepared = prepare(configure(corpus, cache_dir=str(full_disk)))
+    assert prepared.mode == "runtime"
+    assert "the disk has" in prepared.reason
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(record.getMessage().splitlines()) == 1
+    assert prepared.reason in record.getMessage()
+
+
+def test_precompute_without_room_is_an_error(corpus, full_disk):
+    with pytest.raises(StoreError, match="the disk has"):
+        prepare(configure(corpus, cache_dir=str(full_disk), preprocessing_mode="precompute"))
+
+
+def test_auto_leaves_a_margin_on_the_disk(corpus, tmp_path):
+    for number in (1, 2):
+        write_audio(corpus / "wavs" / f"clip-{number}.wav", 60 * RATE, number)
+    need = precompute(configure(corpus)).size_bytes
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    pages = (need * 105 // 100) // 4096 + 8
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={pages * 4096}", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        config = configure(corpus, cache_dir=str(disk))
+        assert prepare(config).mode == "runtime"
+        assert prepare(config.model_copy(update={"preprocessing_mode": "precompute"})).mode == "precompute"
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_auto_turns_to_runtime_where_nothing_can_be_written(corpus, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    prepared = prepare(configure(corpus, cache_dir=str(blocked / "cache")))
+    assert prepared.mode == "runtime"
+    assert "cannot be written" in prepared.reason
+
+
+def test_auto_leaves_out_a_few_bad_clips_and_names_them(corpus, caplog):
+    spoil(corpus, 4)
+    prepared = prepare(configure(corpus))
+    assert prepared.mode == "precompute"
+    assert len(prepared.metadata.clips) == len(prepared.store) == 11
+    assert list(prepared.store.ids) == [clip.id for clip in prepared.metadata.clips]
+    assert "1 clips are left out: clip-4" in caplog.text
+    assert prepared.metadata.problems[-1].clip_id == "clip-4"
+
+
+def test_auto_does_not_try_a_bad_clip_again_at_every_start(corpus):
+    spoil(corpus, 4)
+    prepare(configure(corpus))
+    again = prepare(configure(corpus))
+    assert again.reason == "the store is up to date"
+    assert len(again.metadata.clips) == 11
+
+
+def test_auto_turns_to_runtime_when_much_of_the_data_cannot_be_read(corpus):
+    spoil(corpus, 1, 2, 3)
+    prepared = prepare(configure(corpus))
+    assert prepared.mode == "runtime"
+    assert "3 of 12 clips cannot be read" in prepared.reason
+
+
+def test_precompute_mode_stops_at_a_single_bad_clip_with_its_reason(corpus):
+    spoil(corpus, 4)
+    with pytest.raises(DataError) as caught:
+        prepare(configure(corpus, preprocessing_mode="precompute"))
+    assert "clip-4" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_precompute_mode_stops_at_a_bad_line_of_the_metadata(corpus):
+    with open(corpus / "metadata.csv", "a") as file:
+        file.write("clip-99|this one has no audio\n")
+    with pytest.raises(DataError, match="clip-99"):
+        prepare(configure(corpus, preprocessing_mode="precompute"))
+
+
+def test_no_usable_clip_is_an_error_in_every_mode(corpus):
+    (corpus / "metadata.csv").write_text("nothing|here\n")
+    for mode in ("auto", "precompute"):
+        with pytest.raises(DataError):
+            prepare(configure(corpus, preprocessing_mode=mode))
+
+
+def test_a_forbidden_rebuild_is_an_error_in_auto_too(corpus):
+    precompute(configure(corpus))
+    with pytest.raises(StoreError, match="auto_rebuild_mel_cache"):
+        prepare(configure(corpus, n_mels=60, auto_rebuild_mel_cache=False))
+
+
+def test_memory_mapping_can_be_switched_off(corpus):
+    assert prepare(configure(corpus)).store.memory_map
+    assert not prepare(configure(corpus, enable_memory_mapping=False)).store.memory_map
+
+
+def test_cache_verification_checks_the_index_whenever_the_store_is_opened(corpus, monkeypatch):
+    seen = []
+    original = FeatureStore.open.__func__
+    monkeypatch.setattr(
+        FeatureStore,
+        "open",
+        classmethod(
+            lambda cls, path, verify="quick", *rest: seen.append(verify) or original(cls, path, verify, *rest)
+        ),
+    )
+    for verification in (True, False):
+        prepare(configure(corpus, cache_verification=verification)).store.close()
+        assert seen[-1] == ("quick" if verification else "none")
+
+
+def test_the_report_tells_mode_size_reused_and_rebuilt(corpus):
+    prepare(configure(corpus))
+    make_corpus(corpus, clips=2, first=12)
+    report = prepare(configure(corpus)).report()
+    assert report["mode"] == "precompute"
+    assert (report["mels_reused"], report["mels_rebuilt"]) == (12, 2)
+    assert (report["tokens_reused"], report["tokens_rebuilt"]) == (12, 2)
+    assert report["store_bytes"] > 0
+    assert prepare(configure(corpus, preprocessing_mode="runtime")).report() == {
+        "mode": "runtime",
+        "reason": "preprocessing_mode is runtime",
+        "clips": 14,
+    }
+
+
+def test_preparing_needs_no_tensorflow(corpus):
+    code = (
+        "import sys; from myxtts.config.config import DataConfig; from myxtts.data.modes import prepare\n"
+        "prepare(DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes', num_workers=1))\n"
+        "print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(corpus)], capture_output=True, text=True, env=os.environ)
+    assert done.stdout.strip() == "False", done.stderr
