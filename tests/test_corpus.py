@@ -17,6 +17,7 @@ import pytest
 import soundfile
 
 from myxtts.config.config import DataConfig
+from myxtts.data.child_program import child_command
 from myxtts.data.corpus import CHUNK_CLIPS, make_corpus
 from myxtts.data.corpus_plan import CorpusSettings, plan_corpus
 from myxtts.data.metadata import probe_audio, read_metadata
@@ -284,7 +285,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     make_corpus(tmp_path / "c", CorpusSettings(clips=1))
     (tmp_path / "c" / "wavs" / "plain-00001.wav").unlink()
     (tmp_path / "c" / "wavs" / "plain-00001.wav.part").mkdir()
-    with pytest.raises(MyXTTSError, match=r"could not be spoken: .*plain-00001\.wav\.part"):
+    with pytest.raises(MyXTTSError, match=r"could not be spoken: .*plain-00001.wav: Is a directory"):
         make_corpus(tmp_path / "c", CorpusSettings(clips=1))
     assert not (tmp_path / "c" / "metadata.csv").exists()
 
@@ -292,7 +293,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_text_without_a_sound_is_named(tmp_path: Path) -> None:
     clip = {"path": str(tmp_path / "a.wav"), "text": " ", "voice": "en", "rate_wpm": 175, "pitch": 50}
     task = json.dumps({"sample_rate": 22050, "clips": [clip]})
-    command = [sys.executable, "-m", "myxtts.data.corpus_worker"]
+    command = child_command("myxtts.data.corpus_worker")
     result = subprocess.run(command, input=task, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (1, "there is nothing to say in ' '\n")
     assert list(tmp_path.iterdir()) == []

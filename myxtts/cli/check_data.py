@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.output import emit, progress
+from myxtts.cli.output import duration_text, emit, progress
 
 if TYPE_CHECKING:
     from myxtts.data.inspection import DataReport, Share
@@ -97,18 +97,14 @@ def _render_histogram(out: Console, report: DataReport) -> None:
 def _audio_text(report: DataReport) -> str:
     lengths = sorted(report.lengths.tolist())
     return (
-        f"{_duration(report.seconds)}; {lengths[0]:.1f} to {lengths[-1]:.1f} s, "
+        f"{duration_text(report.seconds)}; {lengths[0]:.1f} to {lengths[-1]:.1f} s, "
         f"median {lengths[len(lengths) // 2]:.1f} s"
     )
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.2f} h ({seconds:,.0f} s)" if seconds >= 3600 else f"{seconds:.1f} s"
-
-
 def _shares_text(shares: Mapping[str, Share]) -> str:
     ordered = sorted(shares.items(), key=lambda item: -item[1].seconds)
-    shown = [f"{name} ({_duration(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
+    shown = [f"{name} ({duration_text(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
     if len(ordered) > _SHOWN_NAMES:
         shown.append(f"and {len(ordered) - _SHOWN_NAMES:,} more")
     return f"{len(shares):,}: {', '.join(shown)}"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from myxtts.cli import options
-from myxtts.cli.output import emit, progress, say
+from myxtts.cli.output import duration_text, emit, progress, say
 
 
 def make_corpus(
@@ -62,7 +62,7 @@ def make_corpus(
         "languages": list(corpus.languages),
     }
     summary = (
-        f"{corpus.clips:,} clips, {corpus.seconds / 3600:.2f} h, {len(corpus.speakers)} "
+        f"{corpus.clips:,} clips, {duration_text(corpus.seconds)}, {len(corpus.speakers)} "
         f"speaker{'s' * (len(corpus.speakers) > 1)}, {', '.join(corpus.languages)}: {corpus.path}"
     )
     emit(result, as_json, lambda console: console.print(summary, markup=False))

@@ -46,6 +46,11 @@ def say(message: str) -> None:
         console.print(message, markup=False)
 
 
+def duration_text(seconds: float) -> str:
+    """An amount of audio: seconds below an hour, hours as well above."""
+    return f"{seconds / 3600:.2f} h ({seconds:,.0f} s)" if seconds >= 3600 else f"{seconds:.1f} s"
+
+
 def set_quiet(quiet: bool) -> None:
     """Leaves only errors on standard error."""
     console.quiet = quiet

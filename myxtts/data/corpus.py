@@ -15,7 +15,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -26,14 +25,14 @@ from typing import IO, Any, cast
 
 import xxhash
 
-import myxtts
+from myxtts.data.child_program import child_command, child_environment
 from myxtts.data.corpus_plan import CorpusSettings, PlannedClip, plan_corpus
 from myxtts.data.voices import first_voices
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
 from myxtts.hardware import usable_cpus
 from myxtts.text.espeak import Espeak, available
 
-CHUNK_CLIPS = 128
+CHUNK_CLIPS = 256
 DESCRIPTION_FILE = "corpus.json"
 METADATA_FILE = "metadata.csv"
 WAVS_DIR = "wavs"
@@ -191,15 +190,13 @@ def _speak_chunks(
         with lock:
             if stopped:
                 return
-            # From the folder that holds the package, so that it is found whether installed or not, and so
-            # that nothing in the user's folder is taken for a module.
             process = subprocess.Popen(
-                [sys.executable, "-m", "myxtts.data.corpus_worker"],
+                child_command("myxtts.data.corpus_worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
-                cwd=Path(myxtts.__file__).parents[1],
+                env=child_environment(),
             )
             running.add(process)
         with process:

@@ -1,10 +1,11 @@
-"""Speaks one chunk of a corpus in a process of its own: `python -m myxtts.data.corpus_worker < chunk.json`.
+"""Speaks one chunk of a corpus, in a process of its own.
 
 espeak-ng carries noise and flutter on from one sentence to the next, so the bytes of a clip depend on all
 that the process has said before. A fresh process and a fixed list make them a function of the list alone.
 
-Input: `{"sample_rate": 22050, "clips": [{"path", "text", "voice", "rate_wpm", "pitch"}, …]}`. Output: a line
-for each clip once its file is in place. Exit 1 with the reason on standard error if one cannot be made.
+Standard input: `{"sample_rate": 22050, "clips": [{"path", "text", "voice", "rate_wpm", "pitch"}, …]}`. Standard
+output: a line for each clip once its file is in place. Exit 1, with the reason on standard error, if one cannot be
+made.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ _FULL_SCALE = 32767
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is the parent's to report
     chunk = json.load(sys.stdin)
-    try:
-        for clip in chunk["clips"]:
+    for clip in chunk["clips"]:
+        try:
             _write_wav(clip["path"], _speak(clip, chunk["sample_rate"]), chunk["sample_rate"])
-            print(flush=True)
-    except (MyXTTSError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
+        except MyXTTSError as error:
+            print(error, file=sys.stderr)
+            return 1
+        except OSError as error:
+            print(f"{clip['path']}: {error.strerror}", file=sys.stderr)
+            return 1
+        print(flush=True)
     return 0
 
 

@@ -18,13 +18,12 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.reading import resampled_length
 from myxtts.config.config import DataConfig
-from myxtts.data.clips import Clip, Problem
+from myxtts.data.clips import Problem
 from myxtts.data.metadata import Metadata, probe_audio
 from myxtts.data.splits import SPLITS
-from myxtts.errors import DataError, TextError
-from myxtts.text import TextSettings, Tokenizer
+from myxtts.data.text_inspection import inspect_texts
+from myxtts.errors import DataError
 
-_TEXTS_AT_ONCE = 512
 _BIN_SECONDS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
 _MAX_BINS = 16
 
@@ -134,14 +133,16 @@ def inspect_data(
         config: where the data set is, and how texts and audio are turned into features.
         on_progress: called with the number of clips whose header was read since the last call, from a thread.
     """
-    tokenizer = Tokenizer(TextSettings.from_config(config))
+    clips = metadata.clips
     with ThreadPoolExecutor(max_workers=1) as background:
-        probing = background.submit(probe_audio, metadata.clips, config.workers, on_progress)
-        token_counts, text_problems = _tokenize(metadata.clips, tokenizer)
+        probing = background.submit(probe_audio, clips, config.workers, on_progress)
+        texts = inspect_texts(clips, config, config.workers)
         headers = probing.result()
-    unusable = {problem.clip_id for problem in [*headers.problems, *text_problems]}
-    usable = np.array([clip.id not in unusable for clip in metadata.clips], dtype=bool)
-    metadata = metadata.leave_out([*headers.problems, *text_problems])
+    failed = [(clips[place], reason) for place, reason in texts.failures.items()]
+    problems = [Problem("unusable-text", reason, clip.source, clip.line, clip.id) for clip, reason in failed]
+    metadata = metadata.leave_out([*headers.problems, *problems])
+    kept = {clip.id for clip in metadata.clips}
+    usable = np.array([clip.id in kept for clip in clips], dtype=bool)
 
     lengths = headers.seconds[usable]
     rates = headers.sample_rate[usable]
@@ -151,7 +152,7 @@ def inspect_data(
         for frames, rate in zip(headers.frames[usable], rates, strict=True)
     ]
     too_long = (mel.frames(np.array(samples, dtype=np.int64)) > config.max_mel_frames) | (
-        token_counts[usable] > config.max_tokens
+        np.array(texts.counts, dtype=np.int64)[usable] > config.max_tokens
     )
     split_counts = Counter(metadata.splits)
     return DataReport(
@@ -164,37 +165,13 @@ def inspect_data(
         sample_rates=_counts(rates),
         channels=_counts(headers.channels[usable]),
         characters=Counter(normalize("NFC", "".join(clip.text for clip in metadata.clips))),
-        text_symbols=str(tokenizer.settings.fingerprint()["symbols"]),
-        unknown_symbols=Counter(tokenizer.unknown),
+        text_symbols=texts.symbols,
+        unknown_symbols=texts.unknown,
         too_long=int(too_long.sum()),
         problems=sorted(metadata.problems, key=lambda problem: (problem.file, problem.line)),
         obstacles=_obstacles(metadata),
         notes=metadata.notes,
     )
-
-
-def _tokenize(clips: Sequence[Clip], tokenizer: Tokenizer) -> tuple[np.ndarray, list[Problem]]:
-    """The number of tokens of each clip, and the clips whose text cannot be tokenized."""
-    counts = np.zeros(len(clips), dtype=np.int64)
-    problems = []
-    for start in range(0, len(clips), _TEXTS_AT_ONCE):
-        chunk = clips[start : start + _TEXTS_AT_ONCE]
-        try:
-            counts[start : start + len(chunk)] = _count_tokens(chunk, tokenizer)
-        except TextError:
-            for offset, clip in enumerate(chunk):
-                try:
-                    counts[start + offset] = _count_tokens([clip], tokenizer)[0]
-                except TextError as error:
-                    problems.append(Problem("unusable-text", str(error), clip.source, clip.line, clip.id))
-    return counts, problems
-
-
-def _count_tokens(clips: Sequence[Clip], tokenizer: Tokenizer) -> list[int]:
-    encoded = tokenizer.encode_batch(
-        [clip.text for clip in clips], [clip.language for clip in clips], [clip.ipa for clip in clips]
-    )
-    return [len(ids) for ids in encoded]
 
 
 def _obstacles(metadata: Metadata) -> list[str]:

@@ -1,0 +1,24 @@
+"""Runs a module of this package in an interpreter of its own.
+
+Unlike `multiprocessing` this imports nothing of the script that started it, so it works from a script without a main
+guard, from a notebook, and from a process that has threads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {module} import main; sys.exit(main())"
+# What is called thousands of times on small arrays only loses by numerical libraries' own threads.
+_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def child_command(module: str) -> list[str]:
+    """The command that calls `main()` of a module, with this process's module search path."""
+    return [sys.executable, "-c", _PROGRAM.format(module=module), *sys.path]
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment, with numerical libraries kept to one thread."""
+    return os.environ | dict.fromkeys(_SINGLE_THREADED, "1")
