@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from myxtts import __version__
-from myxtts.cli import check_data, create_config, make_corpus, output, show_config
+from myxtts.cli import check_data, create_config, make_corpus, output, show_config, text
 from myxtts.errors import MyXTTSError
 
 INTERRUPTED = 130
@@ -34,6 +34,7 @@ app.command(rich_help_panel=CONFIGURATION)(create_config.create_config)
 app.command(rich_help_panel=CONFIGURATION)(show_config.show_config)
 app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
 app.command(rich_help_panel=DATA)(check_data.check_data)
+app.command(rich_help_panel=DATA)(text.text)
 
 
 def _print_version(wanted: bool) -> None:

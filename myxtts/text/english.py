@@ -110,7 +110,7 @@ _HYPHEN_TO_DIGIT = re.compile(r"(?<=[^\W\d_])-(?=[0-9])|(?<=[0-9])-(?=[^\W\d_])"
 
 _HAS_DIGIT = re.compile(r"[0-9]")
 _HAS_SIGN = re.compile("[" + re.escape("".join(SIGNS)) + "]")
-_MAY_BE_ABBREVIATED = re.compile(r"\.(?=.)|\b(?:Mr|Mrs|Ms|Dr)\b|(?:\.[A-Za-z]|[^\W_]{0,8})\.$")
+_MAY_BE_ABBREVIATED = re.compile(rf"\.(?=.)|\b(?:Mr|Mrs|Ms|Dr)\b|\b(?:{any_of(ABBREVIATIONS)}|St|[A-Za-z])\.$")
 _HAS_CAPITALS = re.compile(r"[A-Z]{2}| [IVX]\b")
 
 _HALVES = {2: ("half", "halves"), 4: ("quarter", "quarters")}

@@ -25,14 +25,15 @@ _IPA_MODIFIERS = "ˈˌːˑʰʲʷˠˤ˞ʼⁿˡᵝ"
 _IPA_TONES = "˥˦˧˨˩ꜛꜜ"
 # Combining: tilde, syllabic, non-syllabic, voiceless, voiced, dental, apical, laminal, raised, lowered, advanced,
 # retracted, centralised, mid-centralised, more and less rounded, velarised, ring above, tense, extra short, breathy,
-# creaky, linguolabial, advanced and retracted tongue root, acute, grave, circumflex, caron, macron, dot above.
+# creaky, linguolabial, advanced and retracted tongue root, acute, grave, circumflex, caron, macron, dot above,
+# hook above, dot below, line below.
 _COMBINING = (
     "\u0303\u0329\u032f\u0325\u032c\u032a\u033a\u033b\u031d\u031e\u031f\u0320\u0308\u033d\u0339\u031c\u0334\u030a"
-    "\u0348\u0306\u0324\u0330\u033c\u0318\u0319\u0301\u0300\u0302\u030c\u0304\u0307"
+    "\u0348\u0306\u0324\u0330\u033c\u0318\u0319\u0301\u0300\u0302\u030c\u0304\u0307\u0309\u0323\u0331"
 )
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґўђјљњћџѓќѕ"
 _GREEK = "αγδεζηικλμνξοπρσςτυφψωάέήίόύώϊϋΐΰ"  # β, θ and χ are among the phonemes
-_ARABIC = "ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىيپچژکگیٹڈڑںھہے"
+_ARABIC = "ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىيپچژکگیڤٹڈڑںھہے"
 _ARABIC_MARKS = "\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0653\u0654\u0655\u0670"
 _ZWNJ = "\u200c"
 _HEBREW = "אבגדהוזחטיךכלםמןנסעףפץצקרשת"
@@ -75,7 +76,7 @@ _PHONEMES = frozenset(
 # A letter that reaches the ids of a phonemised text is one that could not be read, even if the table has it.
 PHONEME_IDS: dict[str, int] = {symbol: number for symbol, number in SYMBOL_IDS.items() if symbol in _PHONEMES}
 
-# Punctuation of single languages that means the same as a symbol of the table.
+# What single languages write for a symbol of the table.
 ALIASES = {
     "،": ",",
     "؛": ";",
@@ -90,6 +91,10 @@ ALIASES = {
     "՞": "?",
     "։": ".",
     "–": "—",
+    "ª": "a",
+    "º": "o",
+    "ٱ": "ا",
+    "ڪ": "ك",
     "’": "'",
 }
 _ALIAS_TABLE = str.maketrans(ALIASES)

@@ -59,8 +59,9 @@ class _CharacterTable(dict[int, "str | None"]):
         elif category == "No" and "⁄" in unicodedata.normalize("NFKC", character):
             replacement = " " + unicodedata.normalize("NFKC", character).replace("⁄", "/") + " "
         elif character not in _KEEP_AS_THEY_ARE and _is_compatibility_form(code):
-            # Twice over: what NFKC makes of it may itself be a form with a plain spelling.
-            replacement = unicodedata.normalize("NFKC", character).translate(self)
+            plain = unicodedata.normalize("NFKC", character)
+            # Twice over: what it is made of may itself have another spelling here.
+            replacement = plain if plain == character else plain.translate(self)
         self[code] = replacement
         return replacement
 
