@@ -162,6 +162,14 @@ def test_every_problem_is_shown_with_file_and_line_and_ends_with_1(data: Path, r
     assert not report["ok"]
 
 
+def test_nothing_in_the_metadata_steers_the_terminal(data: Path, run_myxtts: Run) -> None:
+    lines = "c00|Hi.|\x1b[31mann|en\nc01|No.|ann|en\n\x1b[2Jgone|Hi.|ann|en\nc02|Hi.|ann|\x1b[1m\n"
+    (data / "metadata.csv").write_text(HEADER + lines)
+    result = run_myxtts("check-data", data)
+    assert "\x1b" not in result.stdout
+    assert "no audio file for '\\x1b[2Jgone'" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [

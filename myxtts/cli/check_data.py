@@ -53,7 +53,7 @@ def check_data(
 
 def _render(out: Console, report: DataReport) -> None:
     def line(label: str, text: str) -> None:
-        out.print(f"{label:<{_LABEL_WIDTH}}{text}", markup=False)
+        out.print(f"{label:<{_LABEL_WIDTH}}{_without_controls(text)}", markup=False)
 
     splits = ", ".join(f"{split} {count:,}" for split, count in report.splits.items() if count)
     line("data set", report.path)
@@ -78,7 +78,7 @@ def _render(out: Console, report: DataReport) -> None:
             f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (precompute mode refuses to start):"
         )
         for problem in report.problems:
-            out.print(str(problem), markup=False)
+            out.print(_without_controls(str(problem)), markup=False)
     for obstacle in report.obstacles:
         out.print(f"\ntraining cannot start: {obstacle}", markup=False)
     if report.ok:
@@ -129,6 +129,11 @@ def _unknown_text(unknown: Mapping[str, int]) -> str:
     ordered = sorted(unknown.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{_visible(symbol)} ({count:,})" for symbol, count in ordered[:_SHOWN_CHARACTERS])
     return f"{len(unknown):,} unknown: {shown}"
+
+
+def _without_controls(text: str) -> str:
+    """Text from a stranger's file, as it can be shown without steering the terminal."""
+    return "".join(f"\\x{ord(c):02x}" if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 def _visible(symbol: str) -> str:

@@ -25,7 +25,7 @@ from myxtts.data.text_inspection import inspect_texts
 from myxtts.errors import DataError
 
 _BIN_SECONDS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
-_MAX_BINS = 16
+_MAX_BINS = 12
 
 
 @dataclass(frozen=True)

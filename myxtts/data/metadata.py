@@ -203,7 +203,7 @@ class _Reader:
         try:
             parts = split_id(raw_id)
         except EscapingId as escape:
-            return raw_id, [("escaping-id", f"the id '{raw_id}' {escape}; it is refused")]
+            return raw_id, [("escaping-id", f"the id {raw_id!r} {escape}; it is refused")]
         if not parts:
             return None, [("empty-id", "the id is empty")]
 
@@ -217,16 +217,16 @@ class _Reader:
 
         faults: list[_Fault] = self._named_before(("id", clip_id), place)
         if not _has_content(text) and not _has_content(ipa or ""):
-            faults.append(("empty-text", f"the text of '{clip_id}' is empty"))
+            faults.append(("empty-text", f"the text of {clip_id!r} is empty"))
         if language is None:
-            message = f"the language '{written_language}' is not known; extra_languages can add it"
+            message = f"the language {written_language!r} is not known; extra_languages can add it"
             faults.append(("unknown-language", message))
         if speaker is None:
             reason = "speaker_pattern does not match" if self._pattern else "the speaker column is empty for"
-            faults.append(("no-speaker", f"{reason} '{clip_id}'"))
+            faults.append(("no-speaker", f"{reason} {clip_id!r}"))
         if audio_path is None:
             searched = " or ".join(dict.fromkeys(folder.path for folder in folders))
-            faults.append(("missing-audio", f"no audio file for '{clip_id}' in {searched}"))
+            faults.append(("missing-audio", f"no audio file for {clip_id!r} in {searched}"))
         elif not faults:
             faults += self._named_before(("audio file", audio_path), place)
         if not faults and audio_path and speaker and language:
@@ -238,7 +238,7 @@ class _Reader:
         if first == place:
             return []
         where = f"line {first[1]}" if first[0] == place[0] else f"{first[0]}:{first[1]}"
-        return [("duplicate-id", f"the {what[0]} '{what[1]}' is already that of {where}")]
+        return [("duplicate-id", f"the {what[0]} {what[1]!r} is already that of {where}")]
 
     def _speaker(self, clip_id: str, cells: Mapping[str, str]) -> str | None:
         if cells.get("speaker"):

@@ -118,7 +118,7 @@ def _read_header(path: str, line: int, header: Sequence[str], notes: list[str]) 
     if twice:
         raise DataError(f"{path}:{line}: the header names the column '{twice[0]}' more than once")
     if not {"text", "normalized_text", "ipa"} & set(columns):
-        raise DataError(f"{path}:{line}: the header has no column 'text'; it names {', '.join(header)}")
+        raise DataError(f"{path}:{line}: the header has no column 'text'; it names {', '.join(map(repr, header))}")
     return columns
 
 
