@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from myxtts import __version__
-from myxtts.cli import check_data, create_config, make_corpus, output, show_config, text
+from myxtts.cli import check_data, create_config, make_corpus, output, precompute, show_config, verify_cache, text
 from myxtts.errors import MyXTTSError
 
 INTERRUPTED = 130
@@ -34,6 +34,8 @@ app.command(rich_help_panel=CONFIGURATION)(create_config.create_config)
 app.command(rich_help_panel=CONFIGURATION)(show_config.show_config)
 app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
 app.command(rich_help_panel=DATA)(check_data.check_data)
+app.command(rich_help_panel=DATA)(precompute.precompute)
+app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
 app.command(rich_help_panel=DATA)(text.text)
 
 

@@ -1,0 +1,131 @@
+"""`myxtts precompute` and `myxtts verify-cache` as a person or a script runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from small_corpus import RATE, configure, make_corpus, write_audio
+
+from myxtts.data.precompute import precompute
+from myxtts.data.store import FeatureStore
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return make_corpus(tmp_path / "data")
+
+
+@pytest.fixture
+def run(run_myxtts):
+    def run(command, corpus, *arguments):
+        graphemes = ("--set", "text_symbols=graphemes", "--num-workers", "1")
+        return run_myxtts(command, "--data-path", corpus, *graphemes, *arguments)
+
+    return run
+
+
+def test_precompute_makes_the_store_and_tells_what_it_did(run, corpus):
+    done = run("precompute", corpus)
+    assert done.returncode == 0, done.stderr
+    assert "8 computed, 0 taken over" in done.stdout
+    assert "× real time" in done.stdout
+    assert len(FeatureStore.open(corpus / "cached_features")) == 8
+
+
+def test_json_is_alone_on_standard_output(run, corpus):
+    done = run("precompute", corpus, "--json")
+    result = json.loads(done.stdout)
+    assert (result["clips"], result["mels_computed"], result["published"]) == (8, 8, True)
+    assert FeatureStore.open(result["store"]).ids[0] == "clip-0"
+
+
+def test_quiet_says_nothing_else(run, corpus):
+    assert run("precompute", corpus, "--quiet").stderr == ""
+
+
+def test_a_failed_clip_is_named_and_ends_in_1_but_not_in_auto(run, corpus):
+    (corpus / "wavs" / "clip-5.wav").write_bytes(b"not audio")
+    strict = run("precompute", corpus)
+    assert strict.returncode == 1
+    assert "clip-5: " in strict.stdout
+    assert "Traceback" not in strict.stderr
+    assert run("precompute", corpus, "--preprocessing-mode", "auto").returncode == 0
+
+
+def test_a_bad_line_of_the_metadata_is_named_too(run, corpus):
+    with open(corpus / "metadata.csv", "a") as file:
+        file.write("clip-77|no audio for this\n")
+    done = run("precompute", corpus)
+    assert done.returncode == 1
+    assert "metadata.csv:9" in done.stdout
+
+
+def test_runtime_is_wrong_usage(run, corpus):
+    done = run("precompute", corpus, "--preprocessing-mode", "runtime")
+    assert (done.returncode, (corpus / "cached_features").exists()) == (2, False)
+
+
+def test_overwrite_and_cache_dir_and_verify_source(run, corpus, tmp_path):
+    place = ("--cache-dir", tmp_path / "there", "--json")
+    assert json.loads(run("precompute", corpus, *place).stdout)["mels_computed"] == 8
+    os.utime(corpus / "wavs" / "clip-1.wav")
+    assert json.loads(run("precompute", corpus, *place, "--verify-source").stdout)["mels_computed"] == 0
+    assert json.loads(run("precompute", corpus, *place, "--overwrite").stdout)["mels_computed"] == 8
+    assert not (corpus / "cached_features").exists()
+
+
+def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(corpus):
+    for number in range(8):
+        write_audio(corpus / "wavs" / f"clip-{number}.wav", 120 * RATE, number)
+    arguments = ["--data-path", str(corpus), "--set", "text_symbols=graphemes", "--num-workers", "1"]
+    command = [sys.executable, "-m", "myxtts", "precompute", *arguments]
+    build = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not any(path.stat().st_size for path in corpus.rglob("mel.journal")):
+        time.sleep(0.01)
+    os.killpg(build.pid, signal.SIGINT)
+    _, err = build.communicate()
+    assert build.returncode == 130
+    assert err.splitlines() == ["error: interrupted"]
+    assert precompute(configure(corpus)).mels_computed < 8
+
+
+def test_verify_cache_finds_lists_and_mends(run, corpus):
+    version = precompute(configure(corpus)).version
+    sound = run("verify-cache", corpus)
+    assert (sound.returncode, "sound" in sound.stdout) == (0, True)
+    data = bytearray((version / "mel.bin").read_bytes())
+    data[0] ^= 1
+    (version / "mel.bin").write_bytes(data)
+    assert run("verify-cache", corpus, "--quick").returncode == 0
+    damaged = run("verify-cache", corpus)
+    assert (damaged.returncode, "clip-0" in damaged.stdout) == (1, True)
+    report = json.loads(run("verify-cache", corpus, "--fix", "--json").stdout)
+    assert [entry["clip"] for entry in report["damaged"]] == ["clip-0"]
+    assert report["repaired"]["mels_computed"] == 1
+    assert run("verify-cache", corpus).returncode == 0
+
+
+def test_verify_cache_without_a_store_is_one_line(run, corpus):
+    done = run("verify-cache", corpus)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "myxtts precompute" in done.stderr
+
+
+def test_neither_command_imports_tensorflow(corpus):
+    code = (
+        "import sys; from myxtts.cli.app import _run\n"
+        "common = ['--data-path', sys.argv[1], '--set', 'text_symbols=graphemes', '--num-workers', '1', '-q']\n"
+        "codes = [_run([command, *common]) for command in ('precompute', 'verify-cache')]\n"
+        "print(codes, 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(corpus)], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[0, 0] False", done.stderr
