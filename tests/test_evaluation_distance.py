@@ -1,0 +1,56 @@
+"""Distances of mels: against a plain dynamic programme, and what they must see and not see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from speech_like import sound
+
+from myxtts.audio.mel import MelSettings, log_mel
+from myxtts.evaluation.distance import DECIBELS, cepstra, mel_cepstral_distortion, mel_distance, warped_distance
+
+
+def plain(frames: np.ndarray, others: np.ndarray) -> float:
+    """Dynamic time warping cell by cell."""
+    best: dict[tuple[int, int], tuple[float, int]] = {}
+    for i, a in enumerate(frames):
+        for j, b in enumerate(others):
+            before = [best[step] for step in ((i - 1, j - 1), (i - 1, j), (i, j - 1)) if step in best]
+            total, steps = min(before, key=lambda entry: entry[0]) if before else (0.0, 0)
+            best[i, j] = total + float(np.linalg.norm(a - b)), steps + 1
+    total, steps = best[len(frames) - 1, len(others) - 1]
+    return total / steps
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 10**6))
+def test_warping_equals_the_plain_programme(rows: int, columns: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    frames, others = generator.standard_normal((rows, 3)), generator.standard_normal((columns, 3))
+    assert warped_distance(frames, others) == pytest.approx(plain(frames, others), rel=1e-9, abs=1e-9)
+
+
+def test_a_clip_is_at_no_distance_from_itself_also_at_half_the_tempo() -> None:
+    mel = log_mel(sound(1, 1.0), MelSettings())
+    assert mel_distance(mel, mel) == pytest.approx(0, abs=1e-4)
+    assert mel_distance(mel, np.repeat(mel, 2, axis=0)) == pytest.approx(0, abs=1e-4)
+
+
+def test_distortion_does_not_hear_loudness_and_the_mel_distance_does() -> None:
+    mel = log_mel(sound(1, 1.0), MelSettings())
+    assert mel_cepstral_distortion(mel, mel + 1.0) == pytest.approx(0, abs=1e-3)
+    assert mel_distance(mel, mel + 1.0) > 0.1
+
+
+def test_distortion_of_one_coefficient_is_the_formula() -> None:
+    mel = np.zeros((5, 80), np.float32)
+    other = mel + np.cos(np.pi * 3 * (np.arange(80) + 0.5) / 80).astype(np.float32)
+    size = float(np.abs(cepstra(other)[0, 2]))
+    assert mel_cepstral_distortion(mel, other) == pytest.approx(DECIBELS * size, rel=1e-5)
+
+
+def test_nothing_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="no frame"):
+        warped_distance(np.zeros((0, 3)), np.zeros((2, 3)))
