@@ -1,0 +1,197 @@
+"""Reads audio files: any format libsndfile knows, as one channel at the sample rate asked for.
+
+The samples of a 16-bit file stay on the 16-bit grid unless they have to be resampled: channels are averaged
+and rounded (half to even). So for such a file `read_audio` is exactly `read_pcm16` / 32768, and what the
+graph decodes (`wav_tf`) is the same again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, NoReturn
+
+import numpy as np
+import soundfile
+import soxr
+
+from myxtts.audio.wav import Pcm16Header, read_pcm16_header
+from myxtts.errors import AudioError
+
+PCM16_SCALE = 32768
+RESAMPLER_QUALITY = "HQ"
+
+AudioPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """What a file's header says.
+
+    Attributes:
+        frames: samples per channel; of a WAV file that was cut off, those it still holds.
+        sample_rate: in Hz.
+        channels: at least 1.
+        format: container, as libsndfile names it: "WAV", "WAVEX", "FLAC", "OGG", "MP3", …
+        subtype: encoding, as libsndfile names it: "PCM_16", "FLOAT", "VORBIS", …
+        missing_bytes: what a 16-bit WAV file lacks of the data it announces, 0 if it is whole.
+    """
+
+    frames: int
+    sample_rate: int
+    channels: int
+    format: str
+    subtype: str
+    missing_bytes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return self.frames / self.sample_rate
+
+    def samples_at(self, sample_rate: int) -> int:
+        """How many samples `read_audio` gives at this rate."""
+        return resampled_length(self.frames, self.sample_rate, sample_rate)
+
+
+def audio_info(path: AudioPath) -> AudioInfo:
+    """Reads the header only.
+
+    Raises:
+        AudioError: the file is missing, empty, cannot be opened, or is not audio.
+    """
+    with _opened(path) as (file, size):
+        header = read_pcm16_header(file, size)
+        if header is not None:
+            container = "WAVEX" if header.extensible else "WAV"
+            return AudioInfo(
+                header.frames, header.sample_rate, header.channels, container, "PCM_16", header.missing_bytes
+            )
+    try:
+        with soundfile.SoundFile(path) as sound:
+            return AudioInfo(sound.frames, sound.samplerate, sound.channels, sound.format, sound.subtype)
+    except soundfile.LibsndfileError as error:
+        _refuse(path, error)
+
+
+def read_audio(path: AudioPath, sample_rate: int) -> np.ndarray:
+    """The clip as float32 [n], full scale being ±1.
+
+    Args:
+        path: of a file that libsndfile can read.
+        sample_rate: in Hz; audio at another rate is resampled.
+
+    Raises:
+        AudioError: the file is missing, empty, not audio, cut off, without samples, or has samples that are
+            not finite numbers.
+    """
+    audio, rate = _read_mono(path)
+    return _resample(_as_float(audio), rate, sample_rate)
+
+
+def read_pcm16(path: AudioPath, sample_rate: int) -> np.ndarray:
+    """The clip as int16 [n]; raises as `read_audio` does. What is louder than full scale is clipped."""
+    audio, rate = _read_mono(path)
+    if audio.dtype == np.int16 and rate == sample_rate:
+        return audio
+    return to_pcm16(_resample(_as_float(audio), rate, sample_rate))
+
+
+def to_pcm16(audio: np.ndarray) -> np.ndarray:
+    """float32 audio of full scale ±1 on the 16-bit grid, int16: rounded half to even, clipped."""
+    scaled = np.rint(audio * np.float32(PCM16_SCALE))
+    return np.clip(scaled, -PCM16_SCALE, PCM16_SCALE - 1, out=scaled).astype(np.int16)
+
+
+def resampled_length(samples: int, from_rate: int, to_rate: int) -> int:
+    """The number of samples after resampling: samples · to_rate / from_rate, rounded half up."""
+    return (2 * samples * to_rate + from_rate) // (2 * from_rate)
+
+
+def _read_mono(path: AudioPath) -> tuple[np.ndarray, int]:
+    """One channel, int16 if the file is 16-bit PCM and float32 otherwise, and the file's own sample rate."""
+    with _opened(path) as (file, size):
+        header = read_pcm16_header(file, size)
+        if header is not None:
+            samples, rate = _read_samples(path, file, header), header.sample_rate
+    if header is None:
+        samples, rate = _decode(path)
+    if not len(samples):
+        raise AudioError(f"{path}: the file holds no samples")
+    finite = samples.dtype == np.int16 or np.isfinite(samples)
+    if not np.all(finite):
+        first = int(np.flatnonzero(~np.all(finite, axis=1))[0])
+        raise AudioError(f"{path}: sample {first:,} is not a finite number")
+    return _mix_down(samples), rate
+
+
+def _read_samples(path: AudioPath, file: BinaryIO, header: Pcm16Header) -> np.ndarray:
+    if header.missing_bytes:
+        raise AudioError(f"{path}: the file was cut off, {header.missing_bytes:,} bytes of its audio are missing")
+    samples = np.empty(header.frames * header.channels, dtype="<i2")
+    file.seek(header.data_offset)
+    if file.readinto(samples) != samples.nbytes:  # type: ignore[attr-defined]
+        raise AudioError(f"{path}: the file changed while it was read")
+    return samples.reshape(header.frames, header.channels)
+
+
+def _decode(path: AudioPath) -> tuple[np.ndarray, int]:
+    """Samples [n, channels] through libsndfile."""
+    try:
+        with soundfile.SoundFile(path) as sound:
+            dtype = "int16" if sound.subtype == "PCM_16" else "float32"
+            samples = sound.read(dtype=dtype, always_2d=True)
+            announced, rate = sound.frames, sound.samplerate
+    except soundfile.LibsndfileError as error:
+        _refuse(path, error)
+    if len(samples) < announced:
+        raise AudioError(f"{path}: the file was cut off, {len(samples):,} of {announced:,} samples are there")
+    return samples, rate
+
+
+def _mix_down(samples: np.ndarray) -> np.ndarray:
+    channels = samples.shape[1]
+    if channels == 1:
+        return samples[:, 0]
+    total = samples[:, 0].astype(np.int32 if samples.dtype == np.int16 else np.float32)
+    for channel in range(1, channels):
+        total += samples[:, channel]
+    if samples.dtype == np.int16:
+        return np.rint(total / channels).astype(np.int16)
+    return total * np.float32(1 / channels)
+
+
+def _as_float(audio: np.ndarray) -> np.ndarray:
+    return audio * np.float32(1 / PCM16_SCALE) if audio.dtype == np.int16 else audio
+
+
+def _resample(audio: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
+    if from_rate == to_rate:
+        return audio
+    resampled = soxr.resample(audio, from_rate, to_rate, quality=RESAMPLER_QUALITY)
+    length = resampled_length(len(audio), from_rate, to_rate)
+    # soxr is one sample short where the exact length ends in a half.
+    return np.pad(resampled[:length], (0, max(0, length - len(resampled))))
+
+
+@contextmanager
+def _opened(path: AudioPath) -> Iterator[tuple[BinaryIO, int]]:
+    """The open file and its size; what goes wrong while it is open is an AudioError."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise AudioError(f"{path}: the file is empty")
+            yield file, size
+    except FileNotFoundError:
+        raise AudioError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise AudioError(f"{path}: this is a folder, not an audio file") from None
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _refuse(path: AudioPath, error: soundfile.LibsndfileError) -> NoReturn:
+    reason = " ".join(error.error_string.split()).rstrip(".")
+    raise AudioError(f"{path}: libsndfile cannot read it as audio ({reason})") from None

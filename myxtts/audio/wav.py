@@ -1,0 +1,111 @@
+"""Where the samples lie in a 16-bit PCM WAV file.
+
+Most data sets are such files. Taking their samples from the file as they are costs a third of going through
+libsndfile, and can be done inside a TensorFlow graph as well (`wav_tf`). Every other format, and every header
+that is not plainly one of these, is libsndfile's to read (`reading`).
+
+The rules, which `wav_tf` follows too:
+
+- A `RIFF` file of form `WAVE`. Its chunks are walked from byte 12, each padded to an even length, until a
+  `fmt ` and a `data` chunk have been seen, in either order.
+- The format is 1 (PCM), or 0xFFFE (extensible) with PCM as its sub-format; 16 bits a sample.
+- A data size of 0x7FFFF000 or more that the file does not hold is what programs write that cannot seek back:
+  the data goes on to the end of the file. Any other size larger than the whole file means that it was cut off.
+- Bytes after the last whole sample are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import BinaryIO
+
+PCM = 1
+EXTENSIBLE = 0xFFFE
+UNKNOWN_DATA_SIZE = 0x7FFFF000
+FIRST_CHUNK = 12
+CHUNK_HEADER = 8
+FMT_SIZE = 16
+FMT_EXTENSIBLE_SIZE = 40
+SUB_FORMAT = 24
+# Real files have a handful; a file of zeros would have one every eight bytes.
+MAX_CHUNKS = 256
+
+
+@dataclass(frozen=True)
+class Pcm16Header:
+    """What a 16-bit PCM WAV file says about itself.
+
+    Attributes:
+        sample_rate: in Hz.
+        channels: at least 1; their samples are interleaved.
+        data_offset: of the first sample in the file, in bytes.
+        frames: samples per channel that the file really holds.
+        extensible: the format is given in the longer form.
+        missing_bytes: how much of the announced data the file lacks because it was cut off.
+    """
+
+    sample_rate: int
+    channels: int
+    data_offset: int
+    frames: int
+    extensible: bool
+    missing_bytes: int
+
+
+def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
+    """The header of a file, or None if it is not a 16-bit PCM WAV file.
+
+    Args:
+        file: at its beginning.
+        size: of the file, in bytes.
+    """
+    start = file.read(FIRST_CHUNK)
+    if start[:4] != b"RIFF" or start[8:12] != b"WAVE":
+        return None
+    fmt = data = None
+    position = FIRST_CHUNK
+    for _ in range(MAX_CHUNKS):
+        if position + CHUNK_HEADER > size or (fmt is not None and data is not None):
+            break
+        file.seek(position)
+        chunk = file.read(CHUNK_HEADER)
+        length = _unsigned(chunk[4:8])
+        if chunk[:4] == b"fmt " and fmt is None:
+            fmt = file.read(min(length, FMT_EXTENSIBLE_SIZE))
+        elif chunk[:4] == b"data" and data is None:
+            data = position + CHUNK_HEADER, length
+        position += CHUNK_HEADER + length + length % 2
+    if fmt is None or data is None or len(fmt) < FMT_SIZE:
+        return None
+    kind, channels, sample_rate = _unsigned(fmt[0:2]), _unsigned(fmt[2:4]), _unsigned(fmt[4:8])
+    frame_bytes, bits = _unsigned(fmt[12:14]), _unsigned(fmt[14:16])
+    extensible = kind == EXTENSIBLE and len(fmt) == FMT_EXTENSIBLE_SIZE
+    if extensible:
+        kind = _unsigned(fmt[SUB_FORMAT : SUB_FORMAT + 2])
+    if kind != PCM or bits != 16 or channels == 0 or sample_rate == 0 or frame_bytes != 2 * channels:
+        return None
+    offset, length = data
+    held = size - offset
+    missing = length - held if size < length < UNKNOWN_DATA_SIZE else 0
+    return Pcm16Header(sample_rate, channels, offset, min(length, held) // frame_bytes, extensible, missing)
+
+
+def is_graph_readable(path: str | os.PathLike[str], sample_rate: int) -> bool:
+    """Whether `wav_tf.decode_pcm16` gives this file's samples, judged by its header.
+
+    True for a 16-bit PCM WAV file at `sample_rate` that holds samples and was not cut off. False for anything
+    else, a file that cannot be opened included: `reading` then reads it or says what is wrong.
+    """
+    try:
+        with open(path, "rb") as file:
+            header = read_pcm16_header(file, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return False
+    return (
+        header is not None and header.sample_rate == sample_rate and header.frames > 0 and header.missing_bytes == 0
+    )
+
+
+def _unsigned(field: bytes) -> int:
+    return int.from_bytes(field, "little")
