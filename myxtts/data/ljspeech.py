@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.data.check_store import Checked, check_store
 from myxtts.data.metadata import Clip, Metadata, read_metadata
 from myxtts.data.modes import Prepared, prepare
 from myxtts.data.position import Position
-from myxtts.data.precompute import Progress
+from myxtts.data.precompute import Precomputed, Progress, precompute
 from myxtts.data.splits import SPLITS, Split
 from myxtts.errors import UsageError
 
@@ -84,7 +85,8 @@ class LJSpeechDataset:
 
     @property
     def speakers(self) -> list[str]:
-        """Names of all speakers of the data set; a speaker's number is its place here."""
+        """Names of all speakers of the data set, sorted. What numbers batches carry, the store or the loader
+        tells."""
         return self.metadata.speakers
 
     @property
@@ -101,6 +103,53 @@ class LJSpeechDataset:
         if self._prepared is None:
             self._prepared = prepare(self.config, self.metadata, progress)
         return self._prepared
+
+    def precompute_mels(
+        self, num_workers: int | None = None, overwrite: bool = False, progress: Progress | None = None
+    ) -> Precomputed:
+        """Brings the store of the whole data set up to date; its tokens are made with it.
+
+        Args:
+            num_workers: processes; none: as configured.
+            overwrite: compute every mel again, whatever exists.
+            progress: watches the work.
+
+        Returns:
+            What was computed and taken over, and the clips that failed, each with its reason.
+
+        Raises:
+            StoreError: the store cannot be made.
+            UsageError: `preprocessing_mode` is `runtime`, which writes nothing.
+        """
+        return self._precompute("mel", num_workers, overwrite, progress)
+
+    def precompute_tokens(
+        self, num_workers: int | None = None, overwrite: bool = False, progress: Progress | None = None
+    ) -> Precomputed:
+        """As `precompute_mels`, with `overwrite` for the tokens."""
+        return self._precompute("token", num_workers, overwrite, progress)
+
+    def verify_and_fix_cache(
+        self, fix: bool = True, quick: bool = False, progress: Progress | None = None
+    ) -> Checked:
+        """Checks the store of the whole data set.
+
+        Args:
+            fix: compute what is damaged again, into a new version.
+            quick: only sizes, index and manifest; otherwise every byte.
+            progress: watches the work.
+
+        Raises:
+            StoreError: there is no store, or it cannot be mended.
+        """
+        checked = check_store(self.config, quick=quick, fix=fix, progress=progress)
+        if checked.repaired is not None:
+            self._prepared = None
+        return checked
+
+    def get_performance_report(self) -> dict[str, Any]:
+        """How the data set is loaded: the mode and why, the store's size, how many clips were reused and rebuilt."""
+        return self.prepare().report()
 
     def batch_source(self, batch_size: int | None = None, num_parallel_calls: int | None = None) -> BatchSource:
         """The plan of this split's batches and what loads them, for positions, resuming and statistics.
@@ -161,6 +210,21 @@ class LJSpeechDataset:
         return source.dataset(
             seed=seed, shuffle=shuffle, epochs=epochs, start_epoch=start_epoch, start_step=start_step
         )
+
+    def _precompute(
+        self, column: str, num_workers: int | None, overwrite: bool, progress: Progress | None
+    ) -> Precomputed:
+        if self.config.preprocessing_mode == "runtime":
+            raise UsageError("preprocessing_mode is runtime, which writes nothing; set it to auto or precompute")
+        done = precompute(
+            self.config,
+            self.metadata,
+            num_workers=num_workers,
+            overwrite=[column] if overwrite else [],
+            progress=progress,
+        )
+        self._prepared = None
+        return done
 
     def _with_mode(self, mode: str) -> LJSpeechDataset:
         if self.config.preprocessing_mode == mode or (self._prepared is not None and self._prepared.mode == mode):
