@@ -263,6 +263,7 @@ def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(severa
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    (folder / "wavs" / "plain-00001.wav.12345.part").write_bytes(b"RIFF")
     assert not (folder / "metadata.csv").exists()
     with pytest.raises(DataError, match="no such file"):
         read_metadata(DataConfig(dataset_path=str(folder)))
@@ -281,10 +282,10 @@ def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
         os.close(handle)
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_clip_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     make_corpus(tmp_path / "c", CorpusSettings(clips=1))
     (tmp_path / "c" / "wavs" / "plain-00001.wav").unlink()
-    (tmp_path / "c" / "wavs" / "plain-00001.wav.part").mkdir()
+    (tmp_path / "c" / "wavs" / "plain-00001.wav").mkdir()
     with pytest.raises(MyXTTSError, match=r"could not be spoken: .*plain-00001.wav: Is a directory"):
         make_corpus(tmp_path / "c", CorpusSettings(clips=1))
     assert not (tmp_path / "c" / "metadata.csv").exists()

@@ -141,10 +141,11 @@ def _claim(folder: Path, description: dict[str, Any]) -> None:
 def _locked(folder: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{folder}: another make-corpus is writing to it") from None
         yield
-    except BlockingIOError:
-        raise UsageError(f"{folder}: another make-corpus is writing to it") from None
     finally:
         os.close(handle)
 
@@ -159,7 +160,9 @@ def _complete(
     wavs = folder / WAVS_DIR
     wavs.mkdir(exist_ok=True)
     chunks = [plan[start : start + CHUNK_CLIPS] for start in range(0, len(plan), CHUNK_CLIPS)]
-    present = {entry.name for entry in os.scandir(wavs) if entry.stat().st_size > _WAV_HEADER_BYTES}
+    present = {
+        entry.name for entry in os.scandir(wavs) if entry.is_file() and entry.stat().st_size > _WAV_HEADER_BYTES
+    }
     missing = [chunk for chunk in chunks if any(f"{clip.id}.wav" not in present for clip in chunk)]
     metadata = folder / METADATA_FILE
     spoken = sum(map(len, missing))
@@ -168,6 +171,8 @@ def _complete(
     if missing:
         metadata.unlink(missing_ok=True)
         _speak_chunks(missing, wavs, settings.sample_rate, workers, on_progress)
+    for part in wavs.glob("*.part"):  # of a run that was killed
+        part.unlink()
     if not metadata.exists():
         _write_text(metadata, _metadata_text(settings, plan))
     frames = sum((wavs / f"{clip.id}.wav").stat().st_size - _WAV_HEADER_BYTES for clip in plan) // 2

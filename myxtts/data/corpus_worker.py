@@ -60,7 +60,7 @@ def _speak(clip: dict[str, Any], sample_rate: int) -> np.ndarray:
 
 
 def _write_wav(path: str, audio: np.ndarray, sample_rate: int) -> None:
-    part = f"{path}.part"
+    part = f"{path}.{os.getpid()}.part"  # a worker that outlives a killed parent by a clip has its own
     with open(part, "wb") as target, wave.open(target, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)

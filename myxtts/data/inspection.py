@@ -16,7 +16,6 @@ from unicodedata import normalize
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
-from myxtts.audio.reading import resampled_length
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Problem
 from myxtts.data.metadata import Metadata, probe_audio
@@ -147,13 +146,9 @@ def inspect_data(
     lengths = headers.seconds[usable]
     rates = headers.sample_rate[usable]
     mel = MelSettings.from_config(config)
-    samples = [
-        resampled_length(int(frames), int(rate), mel.sample_rate)
-        for frames, rate in zip(headers.frames[usable], rates, strict=True)
-    ]
-    too_long = (mel.frames(np.array(samples, dtype=np.int64)) > config.max_mel_frames) | (
-        np.array(texts.counts, dtype=np.int64)[usable] > config.max_tokens
-    )
+    frames = mel.frames(headers.samples_at(mel.sample_rate)[usable])
+    tokens = np.array(texts.counts, dtype=np.int64)[usable]
+    too_long = (frames > config.max_mel_frames) | (tokens > config.max_tokens)
     split_counts = Counter(metadata.splits)
     return DataReport(
         path=config.dataset_path,
