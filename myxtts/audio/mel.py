@@ -5,7 +5,7 @@ logarithm with a floor; `(n_fft - hop_length) / 2` samples are mirrored at eithe
 has n // hop_length frames.
 
 The transform is made in float32 by `scipy.fft`, which works on several frames in one vector register (NumPy's
-own takes five times as long), a block of frames at a time that stays in the cache. One thread, and the same bytes
+own takes four times as long), a block of frames at a time that stays in the cache. One thread, and the same bytes
 however many threads the numerical libraries may use.
 
 Speech is loud below 1 kHz, and the rounding errors of a float32 transform are alike in all bins, so they would

@@ -10,7 +10,8 @@ The rules, which `wav_tf` follows too:
   `fmt ` and a `data` chunk have been seen, in either order.
 - The format is 1 (PCM), or 0xFFFE (extensible) with PCM as its sub-format; 16 bits a sample.
 - A data size of 0x7FFFF000 or more that the file does not hold is what programs write that cannot seek back:
-  the data goes on to the end of the file. Any other size larger than the whole file means that it was cut off.
+  the data goes on to the end of the file. Any other size of which more than 64 bytes are not there means that
+  the file was cut off; fewer come from programs that count a header in.
 - Bytes after the last whole sample are left out.
 """
 
@@ -23,6 +24,7 @@ from typing import BinaryIO
 PCM = 1
 EXTENSIBLE = 0xFFFE
 UNKNOWN_DATA_SIZE = 0x7FFFF000
+MISCOUNTED_BYTES = 64
 FIRST_CHUNK = 12
 CHUNK_HEADER = 8
 FMT_SIZE = 16
@@ -87,8 +89,10 @@ def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
         return None
     offset, length = data
     held = size - offset
-    missing = length - held if size < length < UNKNOWN_DATA_SIZE else 0
-    return Pcm16Header(sample_rate, channels, offset, min(length, held) // frame_bytes, extensible, missing)
+    missing = length - held
+    cut_off = missing > MISCOUNTED_BYTES and length < UNKNOWN_DATA_SIZE
+    frames = min(length, held) // frame_bytes
+    return Pcm16Header(sample_rate, channels, offset, frames, extensible, missing if cut_off else 0)
 
 
 def is_graph_readable(path: str | os.PathLike[str], sample_rate: int) -> bool:

@@ -15,6 +15,7 @@ from myxtts.audio.wav import (
     FMT_EXTENSIBLE_SIZE,
     FMT_SIZE,
     MAX_CHUNKS,
+    MISCOUNTED_BYTES,
     PCM,
     SUB_FORMAT,
     UNKNOWN_DATA_SIZE,
@@ -45,15 +46,15 @@ def decode_pcm16(contents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, 
     fields = _unsigned(contents, size, tf.maximum(fmt, 0), FMT_EXTENSIBLE_SIZE // 2)
     kind, channels, frame_bytes, bits = fields[0], fields[1], fields[6], fields[7]
     sample_rate = _joined(fields[2:4])
-    extensible = tf.logical_and(tf.equal(kind, EXTENSIBLE), fmt_bytes >= FMT_EXTENSIBLE_SIZE)
+    fmt_held = tf.minimum(fmt_bytes, size - fmt)
+    extensible = tf.equal(kind, EXTENSIBLE) & (fmt_held >= FMT_EXTENSIBLE_SIZE)
     kind = tf.where(extensible, fields[SUB_FORMAT // 2], kind)
-    frames = tf.minimum(data_bytes, size - data) // tf.maximum(frame_bytes, 1)
-    cut_off = tf.logical_and(size < data_bytes, data_bytes < UNKNOWN_DATA_SIZE)
+    data_held = tf.minimum(data_bytes, size - data)
+    frames = data_held // tf.maximum(frame_bytes, 1)
+    cut_off = (data_bytes - data_held > MISCOUNTED_BYTES) & (data_bytes < UNKNOWN_DATA_SIZE)
     right = tf.equal(tf.stack([kind, bits, frame_bytes]), tf.stack([PCM, 16, 2 * channels]))
-    positive = (
-        tf.stack([data, channels, sample_rate, frames, fmt_bytes - FMT_SIZE + 1, size - fmt - FMT_SIZE + 1]) > 0
-    )
-    ok = tf.reduce_all(right) & tf.reduce_all(positive) & ~cut_off
+    positive = tf.stack([data, channels, sample_rate, frames]) > 0
+    ok = tf.reduce_all(tf.concat([right, positive, [fmt_held >= FMT_SIZE, ~cut_off]], axis=0))
 
     sample_rate, channels, start, length = tf.unstack(
         tf.where(ok, tf.stack([sample_rate, channels, data, frames * frame_bytes]), 0)
