@@ -70,9 +70,11 @@ def test_over_three_epochs_every_clip_comes_once_per_epoch_with_its_own_features
     assert stored is not None
     dataset = data_set(folder, **MODES[mode])
     source = dataset.batch_source()
+    batches = read(source.dataset(epochs=3, seed=5))
+    assert len(batches) == 3 * len(source.plan)
     for epoch in range(3):
         seen = []
-        for batch in read(source.dataset(epochs=1, start_epoch=epoch, seed=5)):
+        for batch in batches[epoch * len(source.plan) : (epoch + 1) * len(source.plan)]:
             for place, row in enumerate(batch["index"]):
                 frames, tokens = batch["mel_lengths"][place], batch["token_lengths"][place]
                 if row < 0:
@@ -209,12 +211,15 @@ print(json.dumps([
 """
 
 
-def test_interrupted_at_fifty_random_steps_a_new_process_goes_on_with_the_same_batches(folder: Path) -> None:
+@pytest.mark.parametrize("interruptions", [6, pytest.param(50, marks=pytest.mark.soak)])
+def test_interrupted_at_random_steps_a_new_process_goes_on_with_the_same_batches(
+    folder: Path, interruptions: int
+) -> None:
     source = data_set(folder).batch_source()
     epochs = 4
     sequence = [digest(batch) for batch in read(source.dataset(seed=11, epochs=epochs))]
     last = epochs * len(source.plan) - 2
-    steps = np.random.default_rng(0).integers(0, last, 50).tolist()
+    steps = np.random.default_rng(0).integers(0, last, interruptions).tolist()
     start = Position.start(source.plan, seed=11)
     saved = json.dumps([start.advance(step).to_dict() for step in steps])
     done = subprocess.run(
