@@ -4,6 +4,7 @@ processes."""
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import random
@@ -19,7 +20,9 @@ import pytest
 from small_corpus import RATE, configure, content, make_corpus, write_audio
 
 from myxtts.data import worker_pool
+from myxtts.data.check_store import check_store
 from myxtts.data.column import RECORD, Column, index_records, pack_records
+from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_folder import StorageError, StoreFolder
@@ -338,6 +341,19 @@ def test_a_published_file_is_never_written_even_if_it_lies_in_the_building_folde
         write_audio(corpus / "wavs" / "clip-0.wav", 7000, 55)
         precompute(config)
         assert content(version) == before
+
+
+def test_a_store_of_a_newer_format_is_left_alone_with_one_line(corpus):
+    config = configure(corpus)
+    version = precompute(config).version
+    manifest = json.loads((version / "manifest.json").read_bytes())
+    (version / "manifest.json").write_text(json.dumps(manifest | {"format_version": 2}))
+    before = content(version)
+    for attempt in (lambda: precompute(config), lambda: check_store(config, fix=True), lambda: prepare(config)):
+        with pytest.raises(StoreError, match="format 2") as caught:
+            attempt()
+        assert len(str(caught.value).splitlines()) == 1
+    assert content(version) == before
 
 
 # Several at once

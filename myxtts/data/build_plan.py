@@ -1,16 +1,16 @@
-"""The clips that a store should hold, as arrays: what each is recognised by, and which ones are out of the
-question.
+"""The clips that a store should hold, as arrays: what each is recognised by, and which ones are out of the question.
 
-A clip is recognised by its id and the place of its audio file; whether its features are still right, by the
-file's size and time, or by the hash of its content, and by the hash of its text.
+A clip is recognised by its id and the place of its audio file; whether its features are still right, by the file's
+size and time, or by the hash of its content, and by the hash of its text.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import xxhash
@@ -24,6 +24,7 @@ from myxtts.data.features import read_source
 from myxtts.data.store_format import FailedClip
 
 _CHUNK = 256
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,16 @@ class BuildPlan:
 
     @classmethod
     def of(cls, clips: Sequence[Clip], root: str, workers: int) -> tuple[BuildPlan, list[FailedClip]]:
-        """The plan for clips of the data set in `root`, and the clips whose audio cannot even be looked
-        at."""
+        """The plan for clips of the data set in `root`, and the clips whose audio cannot even be looked at."""
         mel, token = np.zeros(len(clips), RECORD), np.zeros(len(clips), RECORD)
         prefix = os.path.join(root, "")
         mel["clip"] = token["clip"] = [clip_key(clip, prefix) for clip in clips]
         token["content"] = [text_hash(clip) for clip in clips]
-        stats = _in_threads(_stat, [clip.audio_path for clip in clips], workers)
-        failed = []
-        for row, (clip, found) in enumerate(zip(clips, stats, strict=True)):
-            if isinstance(found, str):
-                failed.append(FailedClip(clip.id, found))
-            else:
-                mel["size"][row], mel["mtime"][row] = found
-        plan = cls(clips, mel, token)
-        return plan.without([entry.id for entry in failed]), failed
+        found = list(_in_threads(_stat, [clip.audio_path for clip in clips], workers))
+        stamps = [(-1, -1) if isinstance(one, str) else one for one in found]
+        mel["size"], mel["mtime"] = np.array(stamps, np.int64).reshape(-1, 2).T
+        failed = [FailedClip(clip.id, one) for clip, one in zip(clips, found, strict=True) if isinstance(one, str)]
+        return cls(clips, mel, token).without([entry.id for entry in failed]), failed
 
     def hashed(self, workers: int, on_progress: Callable[[int], None]) -> tuple[BuildPlan, list[FailedClip]]:
         """The same plan by content: every audio file is read and hashed."""
@@ -145,9 +141,13 @@ def _hash(path: str) -> tuple[int, int, int] | str:
         return f"{path}: {error.strerror}"
 
 
-def _in_threads(function, paths, workers, on_progress=lambda count: None):  # type: ignore[no-untyped-def]
-    """The function's results in order. Threads, because what takes time is waiting for the disk or the
-    network."""
+def _in_threads(
+    function: Callable[[str], _Result],
+    paths: Sequence[str],
+    workers: int,
+    on_progress: Callable[[int], None] = lambda count: None,
+) -> Iterator[_Result]:
+    """The function's results in order. Threads, because what takes time is waiting for the disk or the network."""
     chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
     with ThreadPoolExecutor(max(1, workers)) as pool:
         for results in pool.map(lambda chunk: [function(path) for path in chunk], chunks):

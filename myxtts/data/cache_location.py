@@ -34,8 +34,8 @@ class CacheFolder:
 def cache_folders(config: DataConfig) -> list[CacheFolder]:
     """Where a store may be, the preferred place first.
 
-    `cache_dir` if it is set. Otherwise `cached_features` in the data set's folder, and the user's cache
-    folder for data sets that cannot be written to.
+    `cache_dir` if it is set. Otherwise `cached_features` in the data set's folder, and the user's cache folder for
+    data sets that cannot be written to.
     """
     root = os.path.realpath(config.dataset_path)
     if config.cache_dir is not None:

@@ -1,10 +1,10 @@
 """One column of a store while it is built: its data file, its journal, and what can be taken from elsewhere.
 
-A column (mels, tokens) is a data file in which the clips lie one after another, in the order of the data
-set, and a record per clip that says where it lies, what it was made from, and the checksum of its bytes.
-While a column is built, the records are appended to a journal, each after its bytes were written. A record
-is believed only if its bytes still have its checksum, so no order of writes reaching the disk, and no
-moment of a kill or a power cut, can make a wrong store.
+A column (mels, tokens) is a data file in which the clips lie one after another, in the order of the data set, and a
+record per clip that says where it lies, what it was made from, and the checksum of its bytes. While a column is
+built, the records are appended to a journal, each after its bytes were written. A record is believed only if its
+bytes still have its checksum, so no order of writes reaching the disk, and no moment of a kill or a power cut, can
+make a wrong store.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class Reusable:
         return cls(version / column.file, index_records(column, index), whole=True)
 
     @classmethod
-    def from_journal(cls, column: Column, folder: Path) -> Reusable | None:
-        """The clips that an interrupted build left in `folder` and whose bytes are as they were written."""
+    def from_journal(cls, column: Column, folder: Path, checked: bool) -> Reusable | None:
+        """The clips that an interrupted build left in `folder`; `checked`, only those whose bytes are intact."""
         path = folder / column.file
         records = read_journal(folder / column.journal)
         if not len(records) or not path.is_file():
             return None
-        good = (records["length"] != FAILED) & intact(path, records, column.row_bytes)
-        return cls(path, records[good])
+        records = records[records["length"] != FAILED]
+        return cls(path, records[intact(path, records, column.row_bytes)] if checked else records)
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,7 @@ def same_source(plan: np.ndarray, records: np.ndarray, by_content: bool) -> np.n
 
 
 def find_reusable(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) -> tuple[np.ndarray, np.ndarray]:
-    """For each clip of the plan, which source has its bytes (int32, -1: none), and which record there
-    (int64)."""
+    """For each clip of the plan, which source has its bytes (int32, -1: none), and which record there (int64)."""
     which = np.full(len(plan), -1, np.int32)
     rows = np.zeros(len(plan), np.int64)
     for number, source in enumerate(sources):
@@ -202,6 +201,12 @@ def segments(
             yield Run(start + begin, records[begin:end], source.path)
 
 
+def restamp(records: np.ndarray, plan: np.ndarray) -> np.ndarray:
+    """Size and time as the sources have them now: a source known by its content may have been copied or touched."""
+    records["size"], records["mtime"] = plan["size"], plan["mtime"]
+    return records
+
+
 def pack_record(clip: int, size: int, mtime: int, content: int, offset: int, length: int, checksum: int) -> bytes:
     """One record as the journal has it."""
     fields = (clip, size, mtime, content, offset, length, checksum)
@@ -232,11 +237,10 @@ def read_journal(path: Path) -> np.ndarray:
 
 
 def intact(path: Path, records: np.ndarray, row_bytes: int) -> np.ndarray:
-    """Which records' bytes are in the file and have their checksum, bool. A clip that failed has none, and
-    is intact.
+    """Which records' bytes are in the file and have their checksum, bool. A clip that failed has none, and is
+    intact.
 
-    The file is read, not mapped: a sector that cannot be read is then an error to report and not a dead
-    process.
+    The file is read, not mapped: a sector that cannot be read is then an error to report and not a dead process.
     """
     good = np.zeros(len(records), bool)
     with open(path, "rb", buffering=0) as file:

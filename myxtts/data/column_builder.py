@@ -1,11 +1,8 @@
-"""Builds a column: copies what exists, has the rest computed, and lays everything out in the order of the
-data set.
+"""Builds a column: copies what exists, has the rest computed, and lays everything out in the order of the data set.
 
-A clip's place in the data file depends on the lengths of all clips before it, which trimming and resampling
-keep unknown until they are computed. So a worker computes a clip, reports its length, and keeps its bytes;
-as soon as all clips before it have reported, it is told the offset and writes. The journal grows in the
-same order, so an interrupted build is always the beginning of the finished one: it is continued where it
-stopped, and the result has the same bytes as if it had not been.
+The journal grows in that order too, so an interrupted build is always the beginning of the finished one: it is
+continued where it stopped, and the result has the same bytes as if it had not been. If the data set has changed
+meanwhile, the interrupted build is put aside, and what is still right in it is copied from there.
 """
 
 from __future__ import annotations
@@ -25,28 +22,22 @@ from myxtts.data.column import (
     RECORD,
     Column,
     Reusable,
-    Run,
-    Work,
-    copy_range,
     find_reusable,
     find_whole,
     intact,
-    pack_record,
-    pack_records,
     read_journal,
+    restamp,
     same_source,
     segments,
     write_all,
 )
+from myxtts.data.column_layout import ColumnFiles, ColumnLayout, OnProgress
 from myxtts.data.store_folder import disk_errors
-from myxtts.data.worker_pool import Computed, Task, WorkerPool
+from myxtts.data.worker_pool import WorkerPool
 
 logger = logging.getLogger(__name__)
 
 FAILURES_FILE = "failures.jsonl"
-_AHEAD = 4  # tasks per worker that may be computed before the clips in front of them are
-
-OnProgress = Callable[[int, int], None]  # clips and rows that were finished since the last call
 
 
 @dataclass(frozen=True)
@@ -56,16 +47,12 @@ class BuiltColumn:
     Attributes:
         records: RECORD [N], one per clip of the plan; those of clips that failed have the length FAILED.
         reasons: why, by position in the plan.
-        reused: clips taken from an earlier version or an interrupted build.
-        computed: clips computed now.
-        linked: the whole file is that of an earlier version.
+        computed: clips that were not taken from an earlier version or an interrupted build.
     """
 
     records: np.ndarray
     reasons: dict[int, str]
-    reused: int
     computed: int
-    linked: bool
 
 
 @dataclass(frozen=True)
@@ -125,7 +112,7 @@ class ColumnBuilder:
         interrupted = self._interrupted()
         done = len(interrupted) if self._fits(interrupted) else 0
         partial = Reusable(self.data_path, interrupted[interrupted["length"] != FAILED])
-        sources = [*self.sources, *self._salvaged(), partial]
+        sources = [*self.sources, *self._salvaged(checked=False), partial]
         which, rows = find_reusable(self.plan, sources, self.by_content)
         missing = np.flatnonzero(which < 0)
         copied = sum(
@@ -145,11 +132,13 @@ class ColumnBuilder:
                 return linked
             kept = self._continue()
             done = len(kept)
-            sources = [*self.sources, *self._salvaged()]
+            sources = [*self.sources, *self._salvaged(checked=True)]
             which, rows = find_reusable(self.plan, sources, self.by_content)
             todo = segments(done, which, rows, sources, self.column.row_bytes, self.chunk)
-            with _Files(self.data_path, self.journal_path, self.folder / FAILURES_FILE) as files:
-                _Layout(self, files, pool, done, _end(kept)).run(todo)
+            with ColumnFiles(self.data_path, self.journal_path, self.folder / FAILURES_FILE) as files:
+                ColumnLayout(self.column, self.plan, self.item, files, pool, self.on_progress, done, _end(kept)).run(
+                    todo
+                )
                 records = read_journal(self.journal_path)
                 end = _end(records) * self.column.row_bytes
                 write_all(files.data, self.padding, end)
@@ -157,9 +146,9 @@ class ColumnBuilder:
                 os.fsync(files.data)
             reasons = self._reasons(records)
         if self.by_content:
-            _restamp(records[:done], self.plan[:done])
+            restamp(records[:done], self.plan[:done])
         computed = int(np.count_nonzero(which[done:] < 0))
-        return BuiltColumn(records, reasons, len(self.plan) - computed, computed, False)
+        return BuiltColumn(records, reasons, computed)
 
     def _link(self) -> BuiltColumn | None:
         """Takes over the file of an earlier version as it is, if it holds exactly the clips of the plan."""
@@ -172,9 +161,9 @@ class ColumnBuilder:
         except OSError as error:
             logger.debug("%s cannot be linked (%s) and is copied", source.path, error.strerror)
             return None
-        records = _restamp(source.records.copy(), self.plan)
+        records = restamp(source.records.copy(), self.plan)
         self.on_progress(len(records), _end(records))
-        return BuiltColumn(records, {}, len(records), 0, True)
+        return BuiltColumn(records, {}, 0)
 
     def _continue(self) -> np.ndarray:
         """The records of the first clips of the plan, which an interrupted build has already made.
@@ -215,16 +204,21 @@ class ColumnBuilder:
     def _put_aside(self) -> None:
         aside = self.salvage / f"{self.column.name}-{len(self._put_asides())}"
         aside.mkdir(parents=True)
-        # Linked first and unlinked after: at every moment one of the folders has both files.
-        os.link(self.data_path, aside / self.column.file)
-        os.link(self.journal_path, aside / self.column.journal)
-        self._discard()
+        files = ((self.data_path, aside / self.column.file), (self.journal_path, aside / self.column.journal))
+        try:
+            # Linked first and unlinked after: at every moment one of the folders has both files.
+            for source, target in files:
+                os.link(source, target)
+            self._discard()
+        except OSError:  # a file system without links
+            for source, target in files:
+                os.replace(source, target)
 
     def _put_asides(self) -> list[Path]:
         return sorted(self.salvage.glob(f"{self.column.name}-*"))
 
-    def _salvaged(self) -> list[Reusable]:
-        found = [Reusable.from_journal(self.column, folder) for folder in self._put_asides()]
+    def _salvaged(self, checked: bool) -> list[Reusable]:
+        found = [Reusable.from_journal(self.column, folder, checked) for folder in self._put_asides()]
         return [source for source in found if source is not None]
 
     def _reasons(self, records: np.ndarray) -> dict[int, str]:
@@ -244,157 +238,6 @@ class ColumnBuilder:
         return reasons
 
 
-class _Files:
-    """The files that grow while a column is built."""
-
-    def __init__(self, data: Path, journal: Path, failures: Path) -> None:
-        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self.path = data
-        self.data = os.open(data, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self.journal = os.open(journal, append, 0o666)
-        self.failures = os.open(failures, append, 0o666)
-
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for descriptor in (self.data, self.journal, self.failures):
-            os.close(descriptor)
-
-
-class _Layout:
-    """Puts computed tasks and copied runs into the data file in order, and into the journal after that."""
-
-    def __init__(self, builder: ColumnBuilder, files: _Files, pool: WorkerPool, done: int, end: int) -> None:
-        self._builder = builder
-        self._files = files
-        self._pool = pool
-        self._row_bytes = builder.column.row_bytes
-        self._placed = self._journaled = done  # clips that have their offset; clips that are in the journal
-        self._end = end  # rows given away
-        self._ready: dict[int, Task | Run] = {}  # to be placed, by first clip
-        self._written: dict[int, Task | Run] = {}  # to be journaled, by first clip
-        self._copied_to: dict[int, int] = {}  # first row of a run, by first clip
-        self._unplaced = 0
-
-    def run(self, todo: Any) -> None:
-        self._pool.write_to(self._files.path)
-        segment = next(todo, None)
-        total = len(self._builder.plan)
-        while self._journaled < total:
-            while segment is not None and self._accepts(segment):
-                self._take(segment)
-                segment = next(todo, None)
-            self._place()
-            self._journal()
-            if self._journaled < total and not (segment is not None and self._accepts(segment)):
-                for event in self._pool.events():
-                    self._handle(event)
-
-    def _accepts(self, segment: Run | Work) -> bool:
-        if isinstance(segment, Run):
-            return len(self._ready) < _AHEAD * self._pool.count + 1
-        return self._pool.has_room() and self._unplaced < _AHEAD * self._pool.count
-
-    def _take(self, segment: Run | Work) -> None:
-        if isinstance(segment, Run):
-            self._ready[segment.first] = segment
-            return
-        rows = range(segment.first, segment.first + segment.count)
-        items = [self._builder.item(row) for row in rows]
-        self._unplaced += 1
-        self._pool.submit(Task(segment.first, self._builder.column.name, items))
-
-    def _handle(self, event: Any) -> None:
-        task = event.task
-        if not isinstance(event, Computed):
-            self._written[task.number] = task
-        elif task.offset is None:
-            self._ready[task.number] = task
-        else:
-            self._pool.write(task)
-
-    def _place(self) -> None:
-        """Gives everything that is next in line its offset."""
-        while (segment := self._ready.pop(self._placed, None)) is not None:
-            if isinstance(segment, Run):
-                self._copy(segment)
-                self._placed += len(segment.records)
-                continue
-            rows = sum(result[0] for result in segment.results if not isinstance(result, str))
-            segment.offset = self._end * self._row_bytes
-            self._end += rows
-            self._placed += len(segment.results)
-            self._unplaced -= 1
-            self._pool.write(segment)
-
-    def _copy(self, run: Run) -> None:
-        start = int(run.records["offset"][0])
-        rows = int(run.records["length"].sum())
-        source = os.open(run.path, os.O_RDONLY)
-        try:
-            size = self._row_bytes
-            copy_range(source, self._files.data, start * size, self._end * size, rows * size)
-        finally:
-            os.close(source)
-        self._copied_to[run.first] = self._end
-        self._end += rows
-        self._written[run.first] = run
-
-    def _journal(self) -> None:
-        """Records what is written, up to the first clip that is not."""
-        records = []
-        clips = rows = 0
-        while (segment := self._written.pop(self._journaled, None)) is not None:
-            if isinstance(segment, Run):
-                plan = self._builder.plan[self._journaled : self._journaled + len(segment.records)]
-                moved = _restamp(segment.records.copy(), plan)
-                moved["offset"] += self._copied_to.pop(segment.first) - int(moved["offset"][0])
-                records.append(pack_records(moved))
-                rows += int(moved["length"].sum())
-                count = len(moved)
-            else:
-                packed, done = self._pack(segment)
-                records.append(packed)
-                rows += done
-                count = len(segment.results)
-            self._journaled += count
-            clips += count
-        if records:
-            _append(self._files.journal, b"".join(records))
-            self._builder.on_progress(clips, rows)
-
-    def _pack(self, task: Task) -> tuple[bytes, int]:
-        assert task.offset is not None
-        offset = first = task.offset // self._row_bytes
-        packed = []
-        for row, result in enumerate(task.results, start=task.number):
-            clip, size, mtime, content = self._builder.plan[row].item()[:4]
-            if isinstance(result, str):
-                line = json.dumps({"clip": clip, "reason": result}, ensure_ascii=False)
-                _append(self._files.failures, (line + "\n").encode("utf-8"))
-                packed.append(pack_record(clip, size, mtime, content, offset, FAILED, 0))
-                continue
-            length, checksum, source = result
-            if source is not None:
-                size, mtime, content = source
-            packed.append(pack_record(clip, size, mtime, content, offset, length, checksum))
-            offset += length
-        return b"".join(packed), offset - first
-
-
-def _restamp(records: np.ndarray, plan: np.ndarray) -> np.ndarray:
-    """Size and time as the sources have them now: a source known by its content may have been copied or
-    touched."""
-    records["size"], records["mtime"] = plan["size"], plan["mtime"]
-    return records
-
-
 def _end(records: np.ndarray) -> int:
     """Rows that the records take; they lie one after another."""
     return int(np.maximum(records["length"], 0).sum())
-
-
-def _append(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

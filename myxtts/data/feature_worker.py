@@ -1,8 +1,7 @@
 """A process that computes features, started by `worker_pool` with a socket to talk to it.
 
-It is a program of its own rather than a fork of its parent, so a parent that has loaded TensorFlow, runs
-threads, or is a script without a main guard can use it, and numerical libraries are told to use one thread
-before they load.
+It is a program of its own rather than a fork of its parent, so a parent that has loaded TensorFlow, runs threads, or
+is a script without a main guard can use it, and numerical libraries are told to use one thread before they load.
 
 Messages are JSON on a socket, both ways, an object each. It answers in the order it is asked:
 
@@ -15,8 +14,8 @@ Messages are JSON on a socket, both ways, an object each. It answers in the orde
     task} or by
                                                        {"refused": task, "errno": n}
 
-A result is a reason (text) or [rows, checksum, source], source being null or [size, mtime_ns, hash]. When
-the parent ends, however it ends, the socket closes and the worker stops.
+A result is a reason (text) or [rows, checksum, source], source being null or [size, mtime_ns, hash]. When the parent
+ends, however it ends, the socket closes and the worker stops.
 """
 
 from __future__ import annotations

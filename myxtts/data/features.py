@@ -1,8 +1,7 @@
 """From a clip to the bytes that are stored: one class per column, free of processes and files to write.
 
-What a feature is made from is given as JSON values, since it comes through a pipe: `MelFeatures` takes
-paths, and `TokenFeatures` takes text, language and IPA. A clip that cannot be computed gives the reason in
-its place, one line.
+What a feature is made from is given as JSON values, since it comes through a pipe: `MelFeatures` takes paths, and
+`TokenFeatures` takes text, language and IPA. A clip that cannot be computed gives the reason in its place, one line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What a store was made with: every setting that changes its bytes, and what differs between two stores.
 
-The settings are in three sections. `mel` and `text` are what features are computed with; a store whose
-sections equal those of another can take its features over. `data` is which clips there are, so that a subset
-of a data set, or another data set in the same cache folder, has a store of its own and does not replace this
-one.
+The settings are in three sections. `mel` and `text` are what features are computed with; a store whose sections
+equal those of another can take its features over. `data` is which clips there are, so that a subset of a data set,
+or another data set in the same cache folder, has a store of its own and does not replace this one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Opens a feature store: the packed features of a data set under one fingerprint, memory-mapped.
 
-A store's folder holds versions (`v000001`, ...) and the pointer `CURRENT`, a line of text with the name of
-the one to use. `store_format` describes the files of a version; this module finds them, makes sure that
-they fit together before anything is mapped, and hands out arrays. It never writes: `store_folder` publishes
-versions, `precompute` fills them, `verify` reads every byte. A version that was opened stays as it was for
-as long as it is open, whatever is published beside it.
+A store's folder holds versions (`v000001`, ...) and the pointer `CURRENT`, a line of text with the name of the one
+to use. `store_format` describes the files of a version; this module finds them, makes sure that they fit together
+before anything is mapped, and hands out arrays. It never writes: `store_folder` publishes versions, `precompute`
+fills them, `verify` reads every byte. A version that was opened stays as it was for as long as it is open, whatever
+is published beside it.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class FeatureStore:
         return self.manifest.mel_bytes + self.manifest.token_bytes + os.stat(self.path / INDEX_FILE).st_size
 
     def close(self) -> None:
-        """Lets the version go: it may be removed once a newer one is published. Arrays already handed out
-        stay valid, because a mapping outlives the file's name."""
+        """Lets the version go: it may be removed once a newer one is published. Arrays already handed out stay
+        valid, because a mapping outlives the file's name."""
         if self._hold is not None:
             self._hold.close()
             self._hold = None

@@ -1,5 +1,4 @@
-"""The folder of one store: who may build, where it is built, and how a finished version becomes the current
-one.
+"""The folder of one store: who may build, where it is built, and how a finished version becomes the current one.
 
     <fingerprint>/
         CURRENT      the name of the current version, replaced by rename v000002/     a published version:
@@ -79,9 +78,8 @@ class StoreFolder:
     def lock(self, wait: bool = True) -> Iterator[int]:
         """Makes this process the only builder of the store; gives the lock's file descriptor.
 
-        The kernel frees the lock when the last process that has the descriptor ends, so none is ever left
-        behind. Workers inherit it: a store whose builder was killed stays locked until its last worker has
-        stopped writing.
+        The kernel frees the lock when the last process that has the descriptor ends, so none is ever left behind.
+        Workers inherit it: a store whose builder was killed stays locked until its last worker has stopped writing.
 
         Args:
             wait: wait for another builder, saying once who it is; otherwise that is an error.
@@ -134,8 +132,7 @@ class StoreFolder:
             self._number_building()
 
     def publish(self) -> Path:
-        """Makes the building folder, complete and with its manifest, the current version; returns its
-        folder."""
+        """Makes the building folder, complete and with its manifest, the current version; returns its folder."""
         with disk_errors(self.path):
             sync_folder(self.building)
             version = self._number_building()
@@ -153,8 +150,7 @@ class StoreFolder:
         sync_folder(self.path)
 
     def remove_unneeded(self) -> None:
-        """Removes every version but the current one that nobody has open, and what was only needed to
-        build."""
+        """Removes every version but the current one that nobody has open, and what was only needed to build."""
         current = self.current()
         for version in self.versions():
             if version != current and current is not None and not _in_use(version):
@@ -208,8 +204,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _in_use(version: Path) -> bool:
-    """Whether somebody has the version open. If not, its manifest is removed at once, so that nobody opens
-    it."""
+    """Whether somebody has the version open. If not, its manifest is removed at once, so that nobody opens it."""
     manifest = version / MANIFEST_FILE
     try:
         descriptor = os.open(manifest, os.O_RDWR)  # NFS gives exclusive locks on writable files only

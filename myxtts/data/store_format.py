@@ -9,10 +9,10 @@ A version is a folder of four files, written once and never changed:
     index.bin      where each clip lies in both, its checksums, what it was made from, its id
     manifest.json  counts, data types, the settings everything was made with, the checksum of the index
 
-This module reads and writes the last two and says how large the first two must be. What the bytes of a clip
-mean is decided elsewhere: `myxtts.audio` and `myxtts.text` make them, `myxtts.data.precompute` computes and
-places them. There is no pickle here and no code is ever read from a file. `docs/store-format.md` describes
-the same for other readers.
+This module reads and writes the last two and says how large the first two must be. What the bytes of a clip mean is
+decided elsewhere: `myxtts.audio` and `myxtts.text` make them, `myxtts.data.precompute` computes and places them.
+There is no pickle here and no code is ever read from a file. `docs/store-format.md` describes the same for other
+readers.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ INDEX_COLUMNS: dict[str, np.dtype[Any]] = {
 _BYTES_PER_CLIP = sum(dtype.itemsize for dtype in INDEX_COLUMNS.values())
 
 
+class NewerStoreError(StoreError):
+    """A store of a format that this MyXTTS does not know. It is left alone."""
+
+
 @dataclass(frozen=True)
 class FailedClip:
     """A clip of the data set that is not in the store.
@@ -94,8 +98,8 @@ class FailedClip:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a version holds and what it was made with. It has no time and no version number, so the same
-    data and settings give the same bytes.
+    """What a version holds and what it was made with. It has no time and no version number, so the same data and
+    settings give the same bytes.
 
     Attributes:
         fingerprint: hash of `settings`, the name of the store's folder.
@@ -167,7 +171,7 @@ class Manifest:
         except (ValueError, KeyError, TypeError, RecursionError):
             raise damaged from None
         if version > FORMAT_VERSION:
-            raise StoreError(
+            raise NewerStoreError(
                 f"{path}: the store has format {version}, and this MyXTTS reads up to {FORMAT_VERSION}: "
                 "upgrade MyXTTS, or build another store with --cache-dir"
             )
@@ -339,8 +343,8 @@ def _end(index: Index, offset: str, length: str) -> int:
 
 
 def _contiguous(offsets: np.ndarray, lengths: np.ndarray) -> bool:
-    """Whether each clip begins where the one before ends, the first at 0. With the end known to lie inside
-    the file, this puts every clip inside it."""
+    """Whether each clip begins where the one before ends, the first at 0. With the end known to lie inside the file,
+    this puts every clip inside it."""
     if not len(offsets):
         return True
     if int(offsets[0]) != 0 or int(lengths.min()) < 0 or int(offsets.min()) < 0:

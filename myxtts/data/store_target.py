@@ -92,8 +92,9 @@ class Sources:
         """The store's own versions, the newest first, then the other stores of the data set.
 
         Raises:
-            StoreError: the store does not exist yet, others do, and the configuration forbids to rebuild
-                what they do not have.
+            StoreError: the store does not exist yet, others do, and the configuration forbids to rebuild what they
+                do not have.
+            NewerStoreError: a newer MyXTTS made the store.
         """
         sources = cls()
         for version in target.folder.versions():

@@ -80,8 +80,8 @@ def write_version(
 
 
 def number_names(names: Iterable[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """The distinct names in the order of their first appearance, so that clips appended later change no
-    number, and the number of each, int32."""
+    """The distinct names in the order of their first appearance, so that clips appended later change no number, and
+    the number of each, int32."""
     numbers: dict[str, int] = {}
     numbered = [numbers.setdefault(name, len(numbers)) for name in names]
     return tuple(numbers), np.array(numbered, np.int32)

@@ -1,8 +1,8 @@
 """Reads every byte of a version and says what is damaged.
 
-The quick check is what opening a store does: sizes, manifest, index. The full one compares every clip with
-its checksum in the index, and the padding. Together the checksums cover every byte of every file: those of
-the clips the data files, that in the manifest the index, and the manifest its own.
+The quick check is what opening a store does: sizes, manifest, index. The full one compares every clip with its
+checksum in the index, and the padding. Together the checksums cover every byte of every file: those of the clips the
+data files, that in the manifest the index, and the manifest its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from myxtts.data.store_format import (
     Ids,
     Index,
     Manifest,
+    NewerStoreError,
     check_sizes,
 )
 from myxtts.errors import StoreError
@@ -112,10 +113,16 @@ class Examination:
 
 
 def quick_check(version: Path) -> Examination:
-    """Sizes, manifest and index."""
+    """Sizes, manifest and index.
+
+    Raises:
+        NewerStoreError: a newer MyXTTS made it.
+    """
     try:
         with FeatureStore.open(version) as store:
             return Examination(version, [], len(store), trusted=True)
+    except NewerStoreError:
+        raise
     except StoreError as error:
         return Examination(version, [Damage(version.name, str(error))])
 
@@ -132,8 +139,10 @@ def examine(
         version: its folder.
         layout: how to read the data files if the manifest cannot tell.
         workers: threads.
-        on_progress: called with the number of clips and columns checked since the last call; twice the
-            number of clips in all.
+        on_progress: called with the clips checked since the last call, once for each of the two columns.
+
+    Raises:
+        NewerStoreError: a newer MyXTTS made it.
     """
     with ExitStack() as keep:
         with suppress(OSError):
@@ -173,6 +182,8 @@ def _read_manifest(version: Path, damage: list[Damage]) -> Manifest | None:
         return Manifest.from_bytes(path.read_bytes(), path)
     except OSError as error:
         damage.append(Damage(MANIFEST_FILE, f"{path}: {error.strerror}"))
+    except NewerStoreError:
+        raise
     except StoreError as error:
         damage.append(Damage(MANIFEST_FILE, str(error)))
     return None
@@ -197,8 +208,8 @@ def _read_index(version: Path, manifest: Manifest | None, damage: list[Damage]) 
 def _intact(
     path: Path, records: np.ndarray, row_bytes: int, workers: int, on_progress: Callable[[int], None]
 ) -> np.ndarray:
-    """As `column.intact`, with several reads at a time. A length below zero is damage here: no clip of a
-    version failed."""
+    """As `column.intact`, with several reads at a time. A length below zero is damage here: no clip of a version
+    failed."""
     chunks = [records[start : start + _CHUNK] for start in range(0, len(records), _CHUNK)]
     good: list[np.ndarray] = []
     if not path.is_file():

@@ -1,8 +1,8 @@
 """The parent's side of the processes that compute features: starting them, feeding them, surviving them.
 
-A worker that crashes (a decoder that fails on a broken file, the kernel short of memory) takes nobody with
-it. Its tasks are given to a new one, the task it was at item by item, and an item that kills a worker twice
-is a clip that failed.
+A worker that crashes (a decoder that fails on a broken file, the kernel short of memory) takes nobody with it. Its
+tasks are given to a new one, the task it was at item by item, and an item that kills a worker twice is a clip that
+failed.
 """
 
 from __future__ import annotations

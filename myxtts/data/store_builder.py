@@ -1,0 +1,173 @@
+"""Builds a new version of a store in one place, with the lock held: tokens first, then mels, then the index.
+
+Tokens come first because they are cheap. A clip whose text fails is then not computed at all, and for a clip whose
+audio fails only the tokens have to be laid out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from myxtts.data.build_job import BuildJob, Precomputed, TooManyFailures
+from myxtts.data.build_plan import BuildPlan, Estimate, estimate
+from myxtts.data.column import FAILED, Column, Reusable
+from myxtts.data.column_builder import BuiltColumn, ColumnBuilder
+from myxtts.data.features import settings_to_json
+from myxtts.data.free_space import require_space
+from myxtts.data.store import FeatureStore
+from myxtts.data.store_folder import disk_errors
+from myxtts.data.store_format import MANIFEST_FILE, FailedClip, index_bytes
+from myxtts.data.store_target import Sources, Target
+from myxtts.data.store_writer import write_version
+from myxtts.data.verify import quick_check
+from myxtts.data.worker_pool import WorkerPool
+from myxtts.errors import DataError
+
+# A mel takes milliseconds and goes to a worker by itself, so that little is lost when it is killed; texts go in
+# numbers that are worth calling the phonemiser for.
+CHUNK = {"mel": 1, "token": 64}
+_BYTES_PER_LETTER = 10  # of tokens: blanks between symbols, four bytes each, numbers written out
+
+
+@dataclass
+class StoreBuilder:
+    """One build in one place, with the lock held."""
+
+    job: BuildJob
+    target: Target
+    sources: Sources
+    lock: int
+    spare: float = 0.0
+    most_failed: float = 1.0
+    publish_always: bool = False
+    failed: list[FailedClip] = field(default_factory=list)
+
+    def run(self) -> Precomputed:
+        job, folder, layout = self.job, self.target.folder, self.target.layout
+        if not self.sources.trusted:
+            job.hash_sources()
+        plan = job.plan
+        self.failed += job.failed
+        expected = self._estimate(plan)
+        plan = self._leave_out(plan, expected.failed)
+        self._require_readable(plan)
+        with disk_errors(folder.path):
+            folder.building.mkdir(exist_ok=True)
+        settings = settings_to_json(job.mel, job.config.mel_dtype, job.text)
+        with WorkerPool(job.workers, settings, self.lock) as pool:
+            tokens = self._column(layout.token, plan, "text").build(pool)
+            plan = self._leave_out(plan, self._failures(plan, tokens))
+            mels = self._column(layout.mel, plan, "mels").build(pool)
+            without_mel = self._failures(plan, mels)
+            if without_mel:
+                plan = self._leave_out(plan, without_mel)
+                tokens_computed = tokens.computed
+                tokens = self._column(layout.token, plan, "text").build(pool)
+            else:
+                tokens_computed = tokens.computed
+        self._require_readable(plan)
+        failed = self._in_order()
+        with disk_errors(folder.path):
+            manifest = write_version(
+                folder.building,
+                plan.clips,
+                _usable(mels.records),
+                _usable(tokens.records),
+                self.target.settings,
+                job.mel.padding_value,
+                failed,
+            )
+            published = self.publish_always or not self._is_current(manifest.to_bytes())
+            if published:
+                folder.publish()
+            self.sources.close()
+            folder.remove_unneeded()
+        with FeatureStore.open(folder.path) as store:
+            return job.result(
+                store,
+                failed,
+                published,
+                mels_computed=mels.computed - len(without_mel),
+                tokens_computed=tokens_computed,
+                audio_seconds=expected.seconds,
+            )
+
+    def _column(self, column: Column, plan: BuildPlan, stage: str | None = None) -> ColumnBuilder:
+        is_mel = column.name == "mel"
+        clips = plan.clips
+        hop_seconds = self.job.mel.hop_length / self.job.mel.sample_rate if is_mel else 0.0
+        if stage is not None:
+            self.job.progress.stage(stage, len(clips))
+
+        def item(row: int) -> Any:
+            clip = clips[row]
+            return clip.audio_path if is_mel else (clip.text, clip.language, clip.ipa)
+
+        sources: list[Reusable] = self.sources.mel if is_mel else self.sources.token
+        return ColumnBuilder(
+            column=column,
+            folder=self.target.folder.building,
+            salvage=self.target.folder.salvage,
+            plan=plan.mel if is_mel else plan.token,
+            by_content=plan.by_content or not is_mel,
+            sources=sources,
+            item=item,
+            chunk=CHUNK[column.name],
+            padding=self.target.layout.padding[column.name],
+            on_progress=lambda done, rows: self.job.progress.advance(done, rows * hop_seconds),
+        )
+
+    def _estimate(self, plan: BuildPlan) -> Estimate:
+        """Looks at what has to be computed, and makes sure that the disk has room for it."""
+        layout = self.target.layout
+        with disk_errors(self.target.folder.path):
+            mels = self._column(layout.mel, plan).survey()
+            tokens = self._column(layout.token, plan).survey()
+        expected = estimate(plan, mels.missing, self.job.mel, self.job.workers)
+        mel_rows = mels.known_rows - mels.done_rows + int(expected.mel_rows.sum())
+        letters = sum(len(plan.clips[row].text) for row in tokens.missing)
+        ids = sum(len(clip.id) * 2 for clip in plan.clips)
+        needed = (
+            mel_rows * layout.mel.row_bytes
+            + (tokens.known_rows - tokens.done_rows) * layout.token.row_bytes
+            + letters * _BYTES_PER_LETTER
+            + index_bytes(len(plan.clips), ids)
+        )
+        require_space(self.target.folder.path, needed, int(needed * self.spare))
+        return expected
+
+    def _leave_out(self, plan: BuildPlan, failed: Sequence[FailedClip]) -> BuildPlan:
+        self.failed += failed
+        return plan.without([entry.id for entry in failed])
+
+    def _failures(self, plan: BuildPlan, built: BuiltColumn) -> list[FailedClip]:
+        return [FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in built.reasons.items()]
+
+    def _require_readable(self, plan: BuildPlan) -> None:
+        count = len(self.job.metadata.clips)
+        if not plan.clips:
+            raise DataError(f"none of the {count:,} clips can be computed; the first: {self.failed[0].reason}")
+        if len(self.failed) > self.most_failed * count:
+            raise TooManyFailures(
+                f"{len(self.failed):,} of {count:,} clips cannot be read, the first: {self.failed[0].reason}"
+            )
+
+    def _in_order(self) -> list[FailedClip]:
+        """The failures in the order of the data set, one per clip."""
+        by_id = {entry.id: entry for entry in self.failed}
+        return [by_id[clip.id] for clip in self.job.metadata.clips if clip.id in by_id]
+
+    def _is_current(self, manifest: bytes) -> bool:
+        """Whether the current version can be opened and has this manifest, and with its checksums this content."""
+        current = self.target.folder.current()
+        if current is None or not quick_check(current).sound:
+            return False
+        return (current / MANIFEST_FILE).read_bytes() == manifest
+
+
+def _usable(records: np.ndarray) -> np.ndarray:
+    return records[records["length"] != FAILED]
