@@ -125,6 +125,13 @@ def test_the_speaker_column_goes_before_the_pattern(make_data: MakeData) -> None
     assert [clip.speaker for clip in clips(folder, speaker_pattern="^.")] == ["ann", "b"]
 
 
+def test_appending_clips_renumbers_no_speaker(make_data: MakeData) -> None:
+    lines = "id|text|speaker\na|Hi.|zoe\nb|No.|ann\n"
+    before = read(make_data(lines)).speakers
+    after = read(make_data(lines + "c|Yes.|bob\n", ("c.wav",))).speakers
+    assert (before, after) == (["zoe", "ann"], ["zoe", "ann", "bob"])
+
+
 @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.mp3", "a.WAV", "a.aiff"])
 def test_an_id_without_suffix_finds_its_file(make_data: MakeData, name: str) -> None:
     folder = make_data("a|Hello.\n", (name,))

@@ -72,13 +72,13 @@ class Metadata:
 
     @cached_property
     def speakers(self) -> list[str]:
-        """Names of the speakers, sorted."""
-        return sorted({clip.speaker for clip in self.clips})
+        """Names of the speakers, in the order of their first clip: appending clips renumbers none."""
+        return list(dict.fromkeys(clip.speaker for clip in self.clips))
 
     @cached_property
     def languages(self) -> list[str]:
-        """Codes of the languages, sorted."""
-        return sorted({clip.language for clip in self.clips})
+        """Codes of the languages, in the order of their first clip."""
+        return list(dict.fromkeys(clip.language for clip in self.clips))
 
     def rows(self, split: Split) -> np.ndarray:
         """Positions in `clips` of the clips of one split, int64."""
