@@ -41,6 +41,10 @@ class StoreError(DataError):
     """A feature store is missing, damaged, or made with other settings."""
 
 
+class CheckpointError(MyXTTSError):
+    """A checkpoint is missing, damaged, or of another configuration."""
+
+
 class MissingExtraError(UsageError):
     """A feature needs an optional dependency that is not installed."""
 

@@ -1,0 +1,219 @@
+"""A model on disk: a folder that appears whole or not at all.
+
+| file | holds |
+|---|---|
+| `model.weights.h5` | the weights, float32, by Keras |
+| `config.yaml` | the configuration it was trained with, `auto` resolved where it decides what the weights mean |
+| `checkpoint.json` | format version, architecture, fingerprints of text and mel, and details such as the step |
+| `checksums.json` | size and XXH3 of every other file |
+
+Training adds files of its own (optimizer, position) to the same folder; whoever only speaks ignores them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from myxtts import __version__
+from myxtts.audio.mel import MelSettings
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import CheckpointError
+from myxtts.models.create import resolve_decoder
+from myxtts.models.xtts import XTTS
+from myxtts.text import TextSettings
+
+FORMAT = 1
+WEIGHTS = "model.weights.h5"
+CONFIG = "config.yaml"
+DESCRIPTION = "checkpoint.json"
+CHECKSUMS = "checksums.json"
+
+# What may differ between training and speaking: it changes a sound here and there, not what the weights mean.
+_HARMLESS = {"normalizer", "espeak_ng", "resampler", "trim_silence", "trim_db"}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint says about itself.
+
+    Attributes:
+        path: its folder.
+        config: what it was trained with.
+        architecture: arguments of `XTTS`.
+        settings: by name, everything that decides what the weights mean: size, decoder, text and mel settings.
+        details: whatever was given when it was saved, such as `step`.
+    """
+
+    path: Path
+    config: XTTSConfig
+    architecture: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    details: Mapping[str, Any]
+
+
+def save_checkpoint(
+    path: str | Path, model: XTTS, config: XTTSConfig, details: Mapping[str, Any] | None = None
+) -> None:
+    """Saves a model to speak with. See `write_model` and `new_checkpoint`, of which it is made."""
+    with new_checkpoint(path) as folder:
+        write_model(folder, model, config, details)
+
+
+@contextmanager
+def new_checkpoint(path: str | Path) -> Iterator[Path]:
+    """A temporary folder beside `path` to write files into, which becomes `path` if nothing is raised.
+
+    Checksums are added, everything is fsynced, then the folder is renamed: at no moment is half a checkpoint at
+    `path`. A checkpoint that is there already is replaced.
+    """
+    path = Path(path)
+    folder, old = (path.parent / f".{path.name}.{os.getpid()}.{kind}" for kind in ("new", "old"))
+    for leftover in (folder, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        sums = {str(file.relative_to(folder)): _checksum(file) for file in files}
+        (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+        for file in [*files, folder / CHECKSUMS, folder]:
+            _fsync(file)
+        if path.exists():
+            os.rename(path, old)
+        os.rename(folder, path)
+        _fsync(path.parent)
+    finally:
+        for leftover in (folder, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[str, Any] | None = None) -> None:
+    """Writes weights, configuration and description into `folder`.
+
+    Args:
+        folder: from `new_checkpoint`.
+        model: its present weights are what will speak; with an average of weights, put that in first.
+        config: what it was trained with.
+        details: values for JSON that readers find in `Checkpoint.details`, such as `step`.
+    """
+    settings = _settings(config)
+    model.save_weights(folder / WEIGHTS)
+    # On another machine `auto` might decide otherwise.
+    data = config.data.model_copy(update={"text_symbols": settings["text_symbols"]})
+    config.model_copy(update={"data": data}).to_yaml(folder / CONFIG)
+    architecture = model.get_config()
+    for key in ("name", "trainable", "dtype"):
+        architecture.pop(key, None)
+    description = {
+        "format": FORMAT,
+        "myxtts": __version__,
+        "architecture": architecture,
+        "settings": settings,
+        "details": dict(details or {}),
+    }
+    (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """What a checkpoint says about itself, after checking that its files are whole.
+
+    Raises:
+        CheckpointError: there is none, it is damaged, or it was made by a newer version.
+    """
+    path = Path(path)
+    if not (path / DESCRIPTION).is_file():
+        what = "no such folder" if not path.exists() else f"not a checkpoint (it has no {DESCRIPTION})"
+        raise CheckpointError(f"{path}: {what}")
+    description = _read_json(path / DESCRIPTION)
+    if description.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: checkpoint format {description.get('format')}, this version reads {FORMAT}; "
+            f"it was made by myxtts {description.get('myxtts')}"
+        )
+    _verify(path)
+    return Checkpoint(
+        path,
+        XTTSConfig.from_yaml(path / CONFIG),
+        description["architecture"],
+        description["settings"],
+        description["details"],
+    )
+
+
+def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
+    """The model with the checkpoint's weights.
+
+    Raises:
+        CheckpointError: the weights are not those of the architecture.
+    """
+    model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
+    try:
+        model.load_weights(checkpoint.path / WEIGHTS)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{checkpoint.path / WEIGHTS}: cannot be loaded: {reason}") from error
+    return model
+
+
+def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
+    """How `config` differs from what a checkpoint's weights mean, one short text for each setting."""
+    wanted = _settings(config)
+    found = []
+    for key in dict.fromkeys([*checkpoint.settings, *wanted]):
+        saved, here = checkpoint.settings.get(key), wanted.get(key)
+        if saved != here and key not in _HARMLESS and not key.startswith("lexicon_"):
+            found.append(f"{key} is {saved} in the checkpoint and {here} here")
+    return found
+
+
+def _settings(config: XTTSConfig) -> dict[str, Any]:
+    return {
+        "size": config.model.size,
+        "decoder": resolve_decoder(config.model),
+        **TextSettings.from_config(config.data).fingerprint(),
+        **MelSettings.from_config(config.data).fingerprint(),
+    }
+
+
+def _verify(path: Path) -> None:
+    for name, expected in _read_json(path / CHECKSUMS).items():
+        file = path / name
+        if not file.is_file():
+            raise CheckpointError(f"{file}: missing; the checkpoint is damaged")
+        if _checksum(file) != expected:
+            raise CheckpointError(f"{file}: not what was saved; the checkpoint is damaged")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); the checkpoint is damaged") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: not a JSON object; the checkpoint is damaged")
+    return value
+
+
+def _checksum(path: Path) -> dict[str, int | str]:
+    digest = xxhash.xxh3_64()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return {"bytes": path.stat().st_size, "xxh3_64": digest.hexdigest()}
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
