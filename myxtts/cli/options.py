@@ -20,9 +20,7 @@ def _apply_quiet(quiet: bool) -> bool:
     return quiet
 
 
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON, alone, on standard output.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on standard output.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress, no messages; errors only.", callback=_apply_quiet)
 ]
@@ -54,9 +52,7 @@ ModeOption = Annotated[
     str | None,
     typer.Option("--preprocessing-mode", help="auto, precompute or runtime.", rich_help_panel=_DATA),
 ]
-BatchSizeOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Clips per batch.", rich_help_panel=_DATA)
-]
+BatchSizeOption = Annotated[int | None, typer.Option("--batch-size", help="Clips per batch.", rich_help_panel=_DATA)]
 NumWorkersOption = Annotated[
     int | None,
     typer.Option("--num-workers", help="Parallel workers; default: the usable CPUs.", rich_help_panel=_DATA),
@@ -79,15 +75,11 @@ DisableTFNativeOption = Annotated[
 ]
 DisableGpuPrefetchOption = Annotated[
     bool,
-    typer.Option(
-        "--disable-gpu-prefetch", help="Do not move batches to the GPU ahead.", rich_help_panel=_DATA
-    ),
+    typer.Option("--disable-gpu-prefetch", help="Do not move batches to the GPU ahead.", rich_help_panel=_DATA),
 ]
 DisableOverlapOption = Annotated[
     bool,
-    typer.Option(
-        "--disable-cpu-gpu-overlap", help="Load synchronously, for debugging.", rich_help_panel=_DATA
-    ),
+    typer.Option("--disable-cpu-gpu-overlap", help="Load synchronously, for debugging.", rich_help_panel=_DATA),
 ]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", help="Passes over the training clips.")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import textwrap
@@ -15,9 +16,7 @@ from pydantic import BaseModel
 
 from myxtts.errors import ConfigError
 
-LARGEST_FILE = (
-    1 << 20
-)  # a configuration is a few kilobytes; a data file given by mistake is not read to its end
+LARGEST_FILE = 1 << 20  # a configuration is a few kilobytes; a data file given by mistake is not read to its end
 DEEPEST_NESTING = 20
 
 
@@ -48,9 +47,7 @@ def read_yaml(path: str | Path) -> Document:
         with open(path, "rb") as file:
             raw = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file; 'myxtts create-config --output {path}' writes one"
-        ) from None
+        raise ConfigError(f"{path}: no such file; 'myxtts create-config --output {path}' writes one") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > LARGEST_FILE:
@@ -115,10 +112,8 @@ def write_text(path: str | Path, text: str) -> None:
 
 def _scalar(value: Any) -> str:
     # Line separators beyond ASCII do not survive PyYAML unescaped; whatever a terminal would not show is escaped.
-    readable = str(value).isprintable()
-    text = yaml.safe_dump(
-        value, default_flow_style=True, allow_unicode=readable, width=2**31, sort_keys=False
-    )
+    readable = json.dumps(value, ensure_ascii=False).isprintable()
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=readable, width=2**31, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
