@@ -21,7 +21,7 @@ def text(
     symbols: Annotated[str, typer.Option("--symbols", help="auto, graphemes or phonemes.")] = "auto",
     lexicon: Annotated[
         list[str] | None,
-        typer.Option("--lexicon", metavar="LANGUAGE=FILE", help="Pronunciations, word<TAB>ipa a line; repeatable."),
+        typer.Option("--lexicon", metavar="LANGUAGE=FILE", help="Pronunciations: word, tab, IPA on each line; repeatable."),
     ] = None,
     extra_language: Annotated[
         list[str] | None,

@@ -66,6 +66,9 @@ def ordinal(digits: str, language: str) -> str:
 def decimal(whole: str, fraction: str, language: str) -> str:
     """A number with digits after the point: `("3", "14", "en")` gives `three point one four`."""
     base = language.partition("-")[0]
+    if base in ("hu", "ru") and len(whole) <= LONGEST_CARDINAL and len(fraction) <= 3 and fraction.strip("0"):
+        # Both name the decimal places: три целых четырнадцать сотых.
+        return _places(f"{int(whole)}.{fraction}", base)
     if base == "cs":
         point = "celá" if whole == "1" else "celé" if whole in ("2", "3", "4") else "celých"
     else:
@@ -76,6 +79,13 @@ def decimal(whole: str, fraction: str, language: str) -> str:
 def has_number_words(language: str) -> bool:
     """Whether numbers of this language can be put in words."""
     return _converter(language) is not None
+
+
+@lru_cache(maxsize=2048)
+def _places(number: str, base: str) -> str:
+    import num2words
+
+    return str(num2words.num2words(number, lang=base))
 
 
 def _between(language: str) -> str:

@@ -72,7 +72,7 @@ _VERB_ENDING = re.compile(rf"{_NOT_IN_WORD}([{_LETTER}{ZWNJ}]{{2,30}}ه) ({VERB_
 _LATIN_MARKS = str.maketrans({",": "،", ";": "؛", "?": "؟"})
 _COMMA_IN_NUMBER = re.compile(r"(?<=[0-9])[,،٬'](?=[0-9]{3}(?![0-9]))")
 _ARABIC_DECIMAL = re.compile(r"(?<=[0-9])٫(?=[0-9])")
-_SPACE_INSIDE_QUOTES = re.compile(r"(?<=«) +| +(?=»)")
+_SPACE_INSIDE_QUOTES = re.compile(r"(?<=«) | (?=»)")
 _QUOTE_AGAINST_WORD = re.compile(r"(?<=[^\W_])(?=«)|(?<=»)(?=[^\W_])")
 
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
@@ -88,9 +88,14 @@ _DATE_REVERSED = re.compile(
 )
 _SHORT_DATE = re.compile(r"(?<![\w/.-])([0-9]{2})/(0?[1-9]|1[0-2])/(3[01]|[12][0-9]|0?[1-9])(?![0-9/-]|\.[0-9])")
 _DAY_MONTH = re.compile(rf"(?<![\w./:-])(3[01]|[12][0-9]|0?[1-9]) ?({_MONTH}){_END_OF_WORD}")
+_DAYS_MONTH = re.compile(
+    rf"(?<![\w./:-])(3[01]|[12][0-9]|0?[1-9]) ?(?:تا|-) ?(?=(?:3[01]|[12][0-9]|0?[1-9]) ?(?:{_MONTH}){_END_OF_WORD})"
+)
 _CENTURY = re.compile(rf"{_NOT_IN_WORD}(قرن|سدهٔ|سده) ([0-9]{{1,2}})(?![0-9.:/-]|ا?م)")
 _CALENDAR = re.compile(rf"(?<![\w.])([0-9]{{3,4}}) ?({any_of(CALENDARS)})\.?{_END_OF_WORD}")
-_TIME = re.compile(r"(?<![\w:.])([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?(?![0-9:])")
+_TIME = re.compile(
+    r"(?<![\w:.])([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?(?![0-9:])(?= (صبح|ظهر|عصر|شب|بامداد|بعدازظهر))?"
+)
 _MOBILE = re.compile(
     r"(?<![\w+])((?:\+|00)98[ -]?|0)(9[0-9]{2})[ -]?([0-9]{3})[ -]?([0-9]{2})[ -]?([0-9]{2})(?![0-9])"
 )
@@ -102,7 +107,7 @@ _MONEY_BEFORE = re.compile(rf"([$€£¥₺₽₹₩₿]) ?({_NUMBER})((?: (?:ه
 _MONEY_AFTER = re.compile(
     r"(?<=[0-9])((?: (?:هزار|میلیون|میلیارد|تریلیون)){0,2}) ?([$€£¥₺₽₹₩₿]|(?:USD|EUR|GBP|IRR|AED)\b)"
 )
-_PERCENT_BEFORE = re.compile(rf"[%٪] ?({_NUMBER})")
+_PERCENT_BEFORE = re.compile(rf"(?<![0-9])(?<![0-9] )[%٪] ?({_NUMBER})")
 _SLASH_DECIMAL = re.compile(r"(?<![\w./])([0-9]{1,12})/([0-9]{1,6})(?= ?(?:درصد|[%٪]))")
 _MEASURE = re.compile(rf"(?<=[0-9]) ?({any_of(UNITS)})(?![A-Za-z0-9²³])")
 _SQUARE = re.compile(r"(?<=متر)([²³])")
@@ -135,10 +140,10 @@ def say(text: str) -> str:
     text = _AND_OR.sub(" ", text)
     if _HAS_SIGN.search(text):
         text = _HAS_SIGN.sub(lambda match: SIGNS[match.group()], text)
-    text = text.translate(_LATIN_MARKS)
+    text = tidy(text.translate(_LATIN_MARKS))
     text = _SPACE_INSIDE_QUOTES.sub("", text)
     text = _QUOTE_AGAINST_WORD.sub(" ", text)
-    return _affixes(tidy(text))
+    return _affixes(text)
 
 
 def _letters(text: str) -> str:
@@ -207,13 +212,19 @@ def _short_date(match: Match) -> str:
 
 
 def _time(match: Match) -> str:
-    hour, minute, second = match.groups()
+    hour, minute, second, part_of_day = match.groups()
     spoken = cardinal(str(int(hour)), "fa")
     if int(minute):
         spoken += f" و {cardinal(str(int(minute)), 'fa')} دقیقه"
     if second and int(second):
-        spoken += f" و {cardinal(str(int(second)), 'fa')} ثانیه"
-    return spoken
+        return f"{spoken} و {cardinal(str(int(second)), 'fa')} {'ثانیهٔ' if part_of_day else 'ثانیه'}"
+    return spoken + (HAMZA_ABOVE if part_of_day and int(minute) else "")
+
+
+def _range(match: Match) -> str:
+    """۱۰-۲۰ as «ده تا بیست»; falling, ۳-۲, it is a score: «سه بر دو»."""
+    first, second = match.groups()
+    return f"{first} {'تا' if float(first) <= float(second) else 'بر'} {second}"
 
 
 def _group(digits: str) -> str:
@@ -293,6 +304,7 @@ _DIGIT_RULES: tuple[Rule, ...] = (
     (_DATE, lambda m: _said_date(m[1], int(m[3]), m[4])),
     (_DATE_REVERSED, lambda m: _said_date(m[4], int(m[3]), m[1])),
     (_SHORT_DATE, _short_date),
+    (_DAYS_MONTH, lambda m: f"{_day(m[1])} تا "),
     (_DAY_MONTH, lambda m: f"{_day(m[1])} {m[2]}"),
     (_CENTURY, lambda m: f"{m[1]} {ordinal(m[2], 'fa')}"),
     (_CALENDAR, lambda m: f"{cardinal(m[1], 'fa')} {CALENDARS[m[2]]}"),
@@ -312,7 +324,7 @@ _DIGIT_RULES: tuple[Rule, ...] = (
     (_ORDINAL, _ordinal),
     (_FRACTION, _fraction),
     (_BY, " در "),
-    (_RANGE, r"\1 تا \2"),
+    (_RANGE, _range),
     (_POINTED, lambda m: " نقطه ".join(cardinal(part, "fa") for part in m.group().split("."))),
     (_MINUS, "منفی "),
     (_PLUS, "مثبت "),

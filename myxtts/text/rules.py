@@ -19,8 +19,8 @@ _TOP_DOMAINS = (
 # Quantifiers are bounded so that no text takes more than linear time.
 _EMAIL = re.compile(r"(?<![\w.%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}")
 _URL = re.compile(
-    r"(?:https?://|ftp://|(?<![\w.])www\.)[^\s\"()<>«»،؛؟]{1,500}"
-    rf"|(?<![\w@.-])(?:[A-Za-z0-9-]{{1,63}}\.){{1,6}}(?:{_TOP_DOMAINS})(?![\w-]|\.\w)(?:/[^\s\"()<>«»،؛؟]{{0,500}})?"
+    r"(?:https?://|ftp://|(?<![\w.])www\.)[^\s\"()<>«»،؛؟]+"
+    rf"|(?<![\w@.-])(?:[A-Za-z0-9-]{{1,63}}\.){{1,6}}(?:{_TOP_DOMAINS})(?![\w-]|\.\w)(?:/[^\s\"()<>«»،؛؟]*)?"
 )
 _MAYBE_ADDRESS = re.compile(r"@|://|\w\.[A-Za-z]")
 _SCHEME = re.compile(r"^(?:https?|ftp)://")

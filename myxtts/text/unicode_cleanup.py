@@ -72,14 +72,14 @@ def _is_compatibility_form(code: int) -> bool:
 
 _TABLES: dict[tuple[bool, bool], _CharacterTable] = {}
 
-_LOOK_CLOSER = re.compile(r"[^A-Za-z0-9 ,.;:!?'\"()…—-]|  |\.\.|--| -|- |[,;:!?]{2}|—| [,.;:!?)]|[,;!?](?=\S)|\( ")
+_LOOK_CLOSER = re.compile(r"[^A-Za-z0-9 ,.;:!?'\"()…—-]|  |\.\.|--| -|- |[,;:!?]{2}|—| [,.;:!?)]|[,;!?](?=\S)|[(¡¿] ")
 _NUMBER_RANGE = re.compile(r"(?<=[0-9]) ?— ?(?=[0-9])")
 _DASH = re.compile(r" *(?:—|--)[—-]* *| -+ |^-+ | -+$")
 _DOTS = re.compile(r"(?:\.{3,}|…)[.…]*")
 _TWO_DOTS = re.compile(r"\.\.")
 _REPEATED = re.compile(r"([!?,;:،؛؟。、！？])(?:\s*\1)+")
 _SPACE_BEFORE = re.compile(r" +(?=[,;:!?…،؛؟)]|\.(?![0-9]))")
-_SPACE_INSIDE = re.compile(r"(?<=\() +")
+_SPACE_INSIDE = re.compile(r"(?<=[(¡¿]) +")
 _NO_SPACE_AFTER = re.compile(r"(?<=[,;!?،؛؟…])(?=[^\W\d_])")
 _SPACES = re.compile(r" {2,}")
 

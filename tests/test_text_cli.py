@@ -1,0 +1,65 @@
+"""The command `myxtts text`, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from myxtts.text.espeak import available
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_every_stage_is_shown(run_myxtts: Run) -> None:
+    result = run_myxtts("text", "در ۱۴۰۳/۰۵/۱۲ آمد.", "--language", "fa", "--symbols", "graphemes")
+    assert result.returncode == 0
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert lines["written"] == "در ۱۴۰۳/۰۵/۱۲ آمد."
+    assert lines["normalised"] == lines["graphemes"] == "در دوازدهم مرداد هزار و چهارصد و سه آمد."
+    assert lines["ids"].split()[0] == "2"
+
+
+def test_json_is_alone_on_standard_output(run_myxtts: Run) -> None:
+    result = run_myxtts("text", "Room 5 🤠", "--symbols", "graphemes", "--json")
+    shown = json.loads(result.stdout)
+    assert shown["normalized"] == "Room five 🤠"
+    assert shown["language_id"] == 0
+    assert shown["symbols"][0] == "<bos>"
+    assert len(shown["symbols"]) == len(shown["ids"])
+    assert shown["unknown"] == {"🤠": 1}
+
+
+def test_unknown_symbols_are_shown(run_myxtts: Run) -> None:
+    assert "unknown     '🤠' 2x" in run_myxtts("text", "🤠 🤠", "--symbols", "graphemes").stdout
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
+def test_phonemes_lexicons_and_added_languages(run_myxtts: Run, tmp_path: Path) -> None:
+    path = tmp_path / "fa.tsv"
+    path.write_text("تهران\ttehrˈɒːn\n", encoding="utf-8")
+    result = run_myxtts("text", "تهران", "--language", "fa", "--lexicon", f"fa={path}")
+    assert "phonemes    tehrˈɒːn\n" in result.stdout
+    assert "phonemes" in result.stderr
+    assert run_myxtts("text", "hej", "--language", "sv", "--extra-language", "sv", "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["hi", "--language", "xx"], 2, "language 'xx' is none of"),
+        (["hi", "--symbols", "letters"], 2, "auto, graphemes or phonemes"),
+        (["hi", "--lexicon", "fa"], 2, "should be LANGUAGE=FILE"),
+        (["hi", "--lexicon", "fa=nowhere.tsv"], 1, "nowhere.tsv cannot be read"),
+        (["你好", "--language", "zh", "--symbols", "graphemes"], 1, "Chinese has no table"),
+    ],
+)
+def test_a_mistake_ends_in_a_calm_line(run_myxtts: Run, arguments: list[str], code: int, message: str) -> None:
+    result = run_myxtts("text", *arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
