@@ -154,7 +154,7 @@ def run(folder: Path, chosen: argparse.Namespace, rows: list[Row]) -> tuple[dict
                 repetitions[row.name].append(result)
         for row in checked:
             steps = [(seconds, count // (4 if chosen.quick else 1)) for seconds, count in CHECKED_STEPS]
-            result = one(row, "simulated accelerator", steps=steps, batch_size=CHECKED_BATCH)
+            result = one(row, "simulated accelerator", steps=steps, arguments={"batch_size": CHECKED_BATCH})
             for made in result["runs"]:
                 checks[f"{row.title}, {1e3 * made['step_seconds']:g} ms"] = made
         for _ in range(chosen.repetitions):

@@ -13,6 +13,7 @@ from loading.source import Source
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import DataConfig
+from myxtts.data import pipeline
 from myxtts.data.audio_loader import add_device_features
 from myxtts.data.batching import BatchPlan
 from myxtts.data.clip_table import ClipTable
@@ -25,8 +26,20 @@ from myxtts.text import TextSettings
 STEPS_PER_SHAPE = 5
 
 
-def from_store(data: BenchData, dtype: str, num_buckets: int = NUM_BUCKETS, batch_size: int | None = None) -> Source:
-    """The pipeline that training uses, with its default settings; every column of a batch, no reference crops."""
+def from_store(
+    data: BenchData,
+    dtype: str,
+    num_buckets: int = NUM_BUCKETS,
+    batch_size: int | None = None,
+    keep_memory: bool = True,
+) -> Source:
+    """The pipeline that training uses, with its default settings; every column of a batch, no reference crops.
+
+    Args:
+        keep_memory: false leaves the C library as it is, to see what keeping freed memory brings.
+    """
+    if not keep_memory:
+        pipeline.keep_freed_memory = lambda: False
     store, plan = data.store(dtype), data.plan(num_buckets, batch_size)
     loader = TFNativeDataLoader(clips=store, table=ClipTable.build(store, None, ()))
     return Source(_endless(loader, plan), plan.clips / len(plan), plan.padding_share)

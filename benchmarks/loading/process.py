@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Request:
         after: whether the row's own further measurements are made.
         cold: empty the page cache first and time one epoch, and nothing else.
         steps: run a simulated accelerator with these step times and steps, and nothing else.
-        batch_size: clips per batch, where it is not the data's.
+        arguments: of the row, where they are not those of the table.
     """
 
     row: str
@@ -55,7 +55,7 @@ class Request:
     after: bool = False
     cold: bool = False
     steps: tuple[tuple[float, int], ...] = ()
-    batch_size: int | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 def environment() -> dict[str, str]:
@@ -108,9 +108,30 @@ def anonymous_bytes(process: psutil.Process) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process and its children so far."""
-    return sum(sum(process.cpu_times()[:2]) for process in _tree(psutil.Process()))
+@dataclass(frozen=True)
+class Usage:
+    """What this process and its children have used so far."""
+
+    user_seconds: float
+    system_seconds: float
+    page_faults: int
+
+    @classmethod
+    def now(cls) -> Usage:
+        processes = _tree(psutil.Process())
+        times = [process.cpu_times() for process in processes]
+        return cls(
+            sum(one.user for one in times), sum(one.system for one in times), sum(map(_page_faults, processes))
+        )
+
+    def __sub__(self, before: Usage) -> Usage:
+        return Usage(*(now - then for now, then in zip(astuple(self), astuple(before), strict=True)))
+
+
+def _page_faults(process: psutil.Process) -> int:
+    """Faults that needed no disk."""
+    content = Path(f"/proc/{process.pid}/stat").read_text()
+    return int(content.rpartition(")")[2].split()[7])
 
 
 def _tree(process: psutil.Process) -> list[psutil.Process]:
@@ -132,21 +153,24 @@ class Continued:
 
 def _run(request: Request) -> dict[str, Any]:
     row, data = ROWS[request.row], BenchData.open(Path(request.folder))
+    row = replace(row, arguments={**row.arguments, **request.arguments})
     if request.cold:
         return _first_epoch(row, data)
     if request.steps:
         return _simulate(row, data, request)
     source = row.make(data)
     _take(source, request.warmup, 1)
-    cpu = cpu_seconds()
+    before = Usage.now()
     times = _take(source, request.seconds, request.least_batches)
-    cpu = cpu_seconds() - cpu
+    used = Usage.now() - before
     clips = len(times) * source.clips_per_batch
     results = {
         "clips_per_second": clips / times.sum(),
         "ms_per_batch": 1e3 * times.mean(),
         "variation": times.std() / times.mean(),
-        "cpu_seconds_per_1000_clips": 1000 * cpu / clips,
+        "cpu_seconds_per_1000_clips": 1000 * (used.user_seconds + used.system_seconds) / clips,
+        "system_seconds_per_1000_clips": 1000 * used.system_seconds / clips,
+        "page_faults_per_batch": used.page_faults / len(times),
         "padding_share": source.padding_share,
         "batches": len(times),
     }
@@ -207,7 +231,7 @@ def _first_epoch(row: Row, data: BenchData) -> dict[str, Any]:
 def _simulate(row: Row, data: BenchData, request: Request) -> dict[str, Any]:
     from myxtts.performance.simulated_accelerator import SimulatedAccelerator
 
-    source = replace(row, arguments={**row.arguments, "batch_size": request.batch_size}).make(data)
+    source = row.make(data)
     _take(source, request.warmup, 1)
     runs = [
         SimulatedAccelerator(seconds).run(Continued(source.batches), steps).to_dict()
