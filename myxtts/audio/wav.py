@@ -95,20 +95,25 @@ def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
     return Pcm16Header(sample_rate, channels, offset, frames, extensible, missing if cut_off else 0)
 
 
-def is_graph_readable(path: str | os.PathLike[str], sample_rate: int) -> bool:
-    """Whether `wav_tf.decode_pcm16` gives this file's samples, judged by its header.
+def graph_header(path: str | os.PathLike[str], sample_rate: int) -> Pcm16Header | None:
+    """The header of a file that a graph can decode (`wav_tf`), or None.
 
-    True for a 16-bit PCM WAV file at `sample_rate` that holds samples and was not cut off. False for anything
-    else, a file that cannot be opened included: `reading` then reads it or says what is wrong.
+    That is a 16-bit PCM WAV file at `sample_rate` that holds samples and was not cut off. None for anything else, a
+    file that cannot be opened included: `reading` then reads it or says what is wrong.
     """
     try:
         with open(path, "rb") as file:
             header = read_pcm16_header(file, os.fstat(file.fileno()).st_size)
     except OSError:
-        return False
-    return (
-        header is not None and header.sample_rate == sample_rate and header.frames > 0 and header.missing_bytes == 0
-    )
+        return None
+    if header is None or header.sample_rate != sample_rate or not header.frames or header.missing_bytes:
+        return None
+    return header
+
+
+def is_graph_readable(path: str | os.PathLike[str], sample_rate: int) -> bool:
+    """Whether `wav_tf.decode_pcm16` gives this file's samples, judged by its header."""
+    return graph_header(path, sample_rate) is not None
 
 
 def _unsigned(field: bytes) -> int:

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
-from myxtts.audio.wav import is_graph_readable
+from myxtts.audio.wav import graph_header
 from myxtts.data.audio_headers import probe_audio
 from myxtts.data.clips import Clip, Problem
 from myxtts.data.features import Computed, TokenFeatures
 from myxtts.data.metadata import Metadata
 from myxtts.data.store_writer import number_names
 from myxtts.text import TextSettings
+
+DATA_OFFSET, SAMPLES, CHANNELS = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,8 @@ class RuntimeClips:
     Attributes:
         ids: the clips' ids.
         audio_paths: their files.
-        graph_readable: bool [N], whether the graph can decode the file; the others are read through Python.
+        pcm: int64 [N, 3], for a file that the graph can decode: where its samples begin, their number, and the
+            channels; zeros for the others, which are read through Python.
         mel_lengths: int32 [N], frames; with silence trimming the most there can be.
         token_data: int32, all tokens one after another and the padding id last.
         token_offsets, token_lengths: int64 and int32 [N], where each clip's tokens lie.
@@ -37,7 +40,7 @@ class RuntimeClips:
 
     ids: Sequence[str]
     audio_paths: Sequence[str]
-    graph_readable: np.ndarray
+    pcm: np.ndarray
     mel_lengths: np.ndarray
     token_data: np.ndarray
     token_offsets: np.ndarray
@@ -49,6 +52,11 @@ class RuntimeClips:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def graph_readable(self) -> np.ndarray:
+        """bool [N], whether the graph can decode the file."""
+        return self.pcm[:, CHANNELS] > 0
 
     @classmethod
     def build(
@@ -90,7 +98,7 @@ class RuntimeClips:
         return cls(
             ids=[clip.id for clip in clips],
             audio_paths=[clip.audio_path for clip in clips],
-            graph_readable=np.array([is_graph_readable(clip.audio_path, sample_rate) for clip in clips], bool),
+            pcm=np.array([_pcm(clip.audio_path, sample_rate) for clip in clips], np.int64).reshape(-1, 3),
             mel_lengths=frames.astype(np.int32),
             token_data=np.concatenate([*tokens, np.zeros(1, np.int32)]),
             token_offsets=np.cumsum(token_lengths, dtype=np.int64) - token_lengths,
@@ -100,3 +108,8 @@ class RuntimeClips:
             speakers=speakers,
             languages=languages,
         )
+
+
+def _pcm(path: str, sample_rate: int) -> tuple[int, int, int]:
+    header = graph_header(path, sample_rate)
+    return (header.data_offset, header.frames, header.channels) if header is not None else (0, 0, 0)
