@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,15 @@ def test_phonemes_lexicons_and_added_languages(run_myxtts: Run, tmp_path: Path) 
     assert "phonemes    tehrˈɒːn\n" in result.stdout
     assert "phonemes" in result.stderr
     assert run_myxtts("text", "hej", "--language", "sv", "--extra-language", "sv", "--quiet").stderr == ""
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
+def test_the_commands_in_the_document_run(run_myxtts: Run) -> None:
+    document = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
+    commands = [line for line in document.splitlines() if line.startswith("myxtts ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert run_myxtts(*shlex.split(command)[1:]).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import string
+from pathlib import Path
 
 import pytest
 import xxhash
 
 from myxtts.text.ipa import canonical_ipa
-from myxtts.text.symbols import PHONEME_IDS, SYMBOL_IDS, SYMBOLS, SYMBOLS_VERSION, graphemes, shared_punctuation
+from myxtts.text.symbols import (
+    GROUPS,
+    PHONEME_IDS,
+    SYMBOL_IDS,
+    SYMBOLS,
+    SYMBOLS_VERSION,
+    graphemes,
+    shared_punctuation,
+)
 
+INVISIBLE_GROUPS = ("combining marks", "Arabic marks, ZWNJ")
 ALPHABETS = {
     "en": string.ascii_lowercase,
     "es": "abcdefghijklmnñopqrstuvwxyzáéíóúü¿¡",
@@ -34,6 +44,15 @@ def test_the_table_is_the_one_its_version_names() -> None:
     # Stores and checkpoints hold these numbers: if this fails, append instead, or raise SYMBOLS_VERSION.
     digest = xxhash.xxh3_64_hexdigest("\x1f".join(SYMBOLS).encode())
     assert (SYMBOLS_VERSION, len(SYMBOLS), digest) == (1, 613, "b7330b9bd43da047")
+
+
+def test_the_table_in_the_documents_is_this_one() -> None:
+    document = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
+    first = 0
+    for name, symbols in GROUPS.items():
+        shown = " ".join(f"U+{ord(s):04X}" if name in INVISIBLE_GROUPS else s.replace(" ", "space") for s in symbols)
+        assert f"| {first} to {first + len(symbols) - 1} | {name} | `{shown}` |" in document
+        first += len(symbols)
 
 
 def test_no_symbol_stands_twice_and_padding_is_zero() -> None:

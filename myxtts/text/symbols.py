@@ -40,26 +40,26 @@ _HEBREW = "אבגדהוזחטיךכלםמןנסעףפץצקרשת"
 _HIRAGANA = "".join(map(chr, range(0x3041, 0x3097))) + "ーゝゞ"
 _HANGUL = "".join(map(chr, (*range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
 
-SYMBOLS: tuple[str, ...] = (
-    *_SPECIAL,
-    *_PUNCTUATION,
-    *_DIGITS,
-    *_LATIN,
-    *_LATIN_ACCENTED,
-    *_IPA_VOWELS,
-    *_IPA_CONSONANTS,
-    *_IPA_MODIFIERS,
-    *_IPA_TONES,
-    *_COMBINING,
-    *_CYRILLIC,
-    *_GREEK,
-    *_ARABIC,
-    *_ARABIC_MARKS,
-    _ZWNJ,
-    *_HEBREW,
-    *_HIRAGANA,
-    *_HANGUL,
-)
+GROUPS: dict[str, tuple[str, ...]] = {
+    "special": _SPECIAL,
+    "punctuation": tuple(_PUNCTUATION),
+    "digits": tuple(_DIGITS),
+    "Latin letters": tuple(_LATIN),
+    "Latin letters with accents": tuple(_LATIN_ACCENTED),
+    "IPA vowels": tuple(_IPA_VOWELS),
+    "IPA consonants": tuple(_IPA_CONSONANTS),
+    "IPA modifiers": tuple(_IPA_MODIFIERS),
+    "IPA tones": tuple(_IPA_TONES),
+    "combining marks": tuple(_COMBINING),
+    "Cyrillic": tuple(_CYRILLIC),
+    "Greek": tuple(_GREEK),
+    "Arabic and Persian": tuple(_ARABIC),
+    "Arabic marks, ZWNJ": tuple(_ARABIC_MARKS + _ZWNJ),
+    "Hebrew": tuple(_HEBREW),
+    "hiragana": tuple(_HIRAGANA),
+    "Hangul letters": tuple(_HANGUL),
+}
+SYMBOLS: tuple[str, ...] = tuple(symbol for group in GROUPS.values() for symbol in group)
 SYMBOL_IDS: dict[str, int] = {symbol: number for number, symbol in enumerate(SYMBOLS)}
 
 _PHONEMES = frozenset(
