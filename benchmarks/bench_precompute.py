@@ -2,13 +2,13 @@
 
     python benchmarks/bench_precompute.py [--hours 1] [--workers 2] [--json results.json]
 
-The corpus is generated: 16-bit WAV at 22,050 Hz with the lengths of LJSpeech. Both sides compute the same
-mels (HiFi-GAN's convention) with one thread per process, from a warm page cache. Ours includes everything
-that `myxtts precompute` does: starting the workers, headers, tokens, hashes of the sources, checksums, the
-journal, and waiting for the disk at the end.
+The corpus is generated: 16-bit WAV at 22,050 Hz with the lengths of LJSpeech. Both sides compute the same mels
+(HiFi-GAN's convention) with one thread per process, from a warm page cache. Ours includes everything that `myxtts
+precompute` does: starting the workers, headers, tokens, hashes of the sources, checksums, the journal, and waiting
+for the disk at the end.
 
-A second table shows the anonymous memory of the program and its workers together, at its peak, for a small
-and a large data set. A third one shows where a worker's time goes, which is what limits the first.
+A second table shows the anonymous memory of the program and its workers together, at its peak, for a small and a
+large data set. A third one shows where a worker's time goes, which is what limits the first.
 """
 
 from __future__ import annotations
@@ -109,6 +109,12 @@ def run_ours(folder: Path, workers: int, dtype: str) -> float:
     return elapsed
 
 
+def cpu_seconds() -> float:
+    """Used so far by this process and the children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
 def peak_anonymous_bytes(work: Callable[[], object]) -> int:
     """The largest sum of anonymous memory of a process that does the work, and of all its children."""
     process = multiprocessing.get_context("fork").Process(target=work)
@@ -172,21 +178,34 @@ def main(arguments: argparse.Namespace) -> None:
         folder = Path(temporary) / "corpus"
         clips = round(arguments.hours * 3600 / 6.57)
         audio_seconds = make_corpus(folder, clips, ljspeech_length)
-        times = {
-            f"soundfile + librosa + np.save, {workers} processes": run_librosa_pool(folder, workers),
-            f"myxtts precompute, float32, {workers} workers": run_ours(folder, workers, "float32"),
-            f"myxtts precompute, float16, {workers} workers": run_ours(folder, workers, "float16"),
+        runs = {
+            f"soundfile + librosa + np.save, {workers} processes": lambda: run_librosa_pool(folder, workers),
+            f"myxtts precompute, float32, {workers} workers": lambda: run_ours(folder, workers, "float32"),
+            f"myxtts precompute, float16, {workers} workers": lambda: run_ours(folder, workers, "float16"),
         }
+        times, cpu_times = {}, {}
+        for name, run in runs.items():
+            before = cpu_seconds()
+            times[name] = run()
+            cpu_times[name] = cpu_seconds() - before
         shares = worker_shares(folder)
         per_clip = sum(taken for _, taken in shares)
-        times[f"limit: a worker's own work, {workers} at a time"] = per_clip / 1000 * clips / workers
+        limit = f"limit: a worker's own work, {workers} at a time"
+        times[limit], cpu_times[limit] = per_clip / 1000 * clips / workers, per_clip / 1000 * clips
         first = next(iter(times.values()))
         rows = [
-            [name, f"{taken:.1f}", f"{clips / taken:,.0f}", f"{audio_seconds / taken:,.0f}", f"{first / taken:.2f}"]
+            [
+                name,
+                f"{taken:.1f}",
+                f"{clips / taken:,.0f}",
+                f"{audio_seconds / taken:,.0f}",
+                f"{cpu_times[name] / clips * 1000:.1f}",
+                f"{first / taken:.2f}",
+            ]
             for name, taken in times.items()
         ]
         title = f"{clips:,} clips, {audio_seconds / 3600:.2f} hours"
-        print_table(title, ["", "seconds", "clips/s", "× real time", "ratio"], rows)
+        print_table(title, ["", "seconds", "clips/s", "× real time", "CPU ms per clip", "ratio"], rows)
 
         memory = {}
         for count in arguments.memory_clips:
@@ -205,6 +224,8 @@ def main(arguments: argparse.Namespace) -> None:
             ["", "ms", "share"],
             [[name, f"{taken:.2f}", f"{taken / per_clip:.0%}"] for name, taken in shares],
         )
+        slowest, taken = max(shares, key=lambda share: share[1])
+        print(f"What limits it: {slowest}, {taken / per_clip:.0%} of a worker's time; beyond that, more cores.")
     write_json(
         arguments.json,
         {
@@ -212,6 +233,7 @@ def main(arguments: argparse.Namespace) -> None:
             "clips": clips,
             "audio_seconds": audio_seconds,
             "seconds": times,
+            "cpu_seconds": cpu_times,
             "peak_anonymous_bytes": memory,
             "worker_ms_per_clip": dict(shares),
         },

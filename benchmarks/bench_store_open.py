@@ -2,8 +2,8 @@
 
     python benchmarks/bench_store_open.py [--clips 1000 100000 1000000] [--json results.json]
 
-The index and the manifest are real; the data files are sparse, since opening reads none of their bytes. Each row is a
-process of its own. "warm" has the index in the page cache, "cold" has had it dropped.
+The index and the manifest are real; the data files are sparse, since opening reads none of their bytes. Each row is
+a process of its own. "warm" has the index in the page cache, "cold" has had it dropped.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from myxtts.data.metadata import read_metadata
 from myxtts.data.precompute import TooManyFailures, precompute
 from myxtts.data.store import FeatureStore
 from myxtts.errors import DataError, StoreError
-from myxtts.text import TextSettings, Tokenizer
+from myxtts.text import TextSettings, Tokenizer, espeak
 
 
 @pytest.fixture
@@ -67,6 +67,19 @@ def test_the_number_of_workers_changes_no_byte(corpus, tmp_path):
     for workers in (1, 3):
         config = configure(corpus, cache_dir=str(tmp_path / str(workers)), num_workers=workers)
         made.append(content(precompute(config).version))
+    assert made[0] == made[1]
+
+
+def test_phonemes_do_not_depend_on_which_texts_a_worker_had_before(tmp_path):
+    if not espeak.available():
+        pytest.skip("phonemes need the speech extra")
+    folder = make_corpus(tmp_path / "data", clips=200)
+    for path in (folder / "wavs").iterdir():
+        write_audio(path, 600, 1)
+    made = []
+    for workers in (1, 3):
+        settings = {"cache_dir": str(tmp_path / str(workers)), "text_symbols": "phonemes", "num_workers": workers}
+        made.append(content(precompute(configure(folder, **settings)).version))
     assert made[0] == made[1]
 
 

@@ -89,22 +89,25 @@ def kill_and_resume(long_corpus, cache, undisturbed, seed):
     """Kills a build at a random moment, resumes it with fresh processes until it is done; checks every byte."""
     expected, seconds = undisturbed
     chance = random.Random(seed)
+    longest = 1.2 * seconds
     kills = 0
     while True:
         build = start_build(long_corpus, cache_dir=str(cache))
         try:
-            build.wait(timeout=chance.uniform(0.3, max(0.6, 1.2 * seconds)) if kills < 3 else None)
+            build.wait(timeout=chance.uniform(0.3, max(0.6, longest)) if kills < 3 else None)
         except subprocess.TimeoutExpired:
-            build.send_signal(signal.SIGKILL)
+            build.kill()
             build.wait()
             kills += 1
             continue
         out, err = build.communicate()
         assert build.returncode == 0, err
-        break
+        if kills:
+            break
+        shutil.rmtree(cache)
+        longest /= 2
     assert without_cache(content(Path(out.split()[-1]))) == without_cache(expected)
     assert sorted(os.listdir(store_folder(cache))) == ["CURRENT", "lock", "v000001"]
-    return kills
 
 
 def without_cache(files):
