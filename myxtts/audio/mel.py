@@ -15,7 +15,8 @@ exactly; the bands' weights are divided by that factor's magnitude. With window 
 
     w[n] · (x[n] - EMPHASIS · x[n - 1])  +  EMPHASIS · (w[n] - w[n - 1]) · x[n - 1]
 
-whose first bracket is exact in float32 for 16-bit audio. The errors on speech are a third of what they would be.
+whose first bracket is exact in float32 for 16-bit audio. The largest errors on speech are a third of what they
+would be.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 DEFINITION = 1
 EMPHASIS = 0.5
 _BLOCK_BYTES = 1 << 18
+_ROWS = 8
 # OpenBLAS gives a product of no more multiplications than this to one thread, so that the result cannot depend
 # on how many threads there are.
 _ONE_THREAD_PRODUCT = 1 << 18
@@ -249,8 +251,9 @@ class _Transform:
 
         self._rfft = rfft
         self._settings = settings
-        self._block = max(1, _BLOCK_BYTES // (4 * settings.n_fft))
-        self._window, self._slope = windows(settings)
+        self._block = max(1, _BLOCK_BYTES // (4 * settings.n_fft * _ROWS)) * _ROWS
+        window, slope = windows(settings)
+        self._window, self._slope = np.tile(window, (_ROWS, 1)), np.tile(slope, (_ROWS, 1))
         self._groups = _groups(settings, self._block)
         scale = np.float32(1 / PCM16_SCALE)
         self._pcm16_groups = [group._replace(weights=group.weights * scale) for group in self._groups]
@@ -261,7 +264,7 @@ class _Transform:
         self._emphasised_frames = self._framed(self._emphasised)
         self._earlier_frames = self._framed(self._samples[:-1])
         self._last_samples = self._samples[settings.n_fft :: settings.hop_length]
-        self._frames = np.empty((self._block, settings.n_fft), dtype=np.float32)
+        self._frames = np.empty((self._block // _ROWS, _ROWS, settings.n_fft), dtype=np.float32)
         self._sloped = np.empty_like(self._frames)
         self._magnitude = np.empty((self._block, self._groups[-1].bins.stop), dtype=np.float32)
 
@@ -298,20 +301,25 @@ class _Transform:
 
     def _magnitudes(self, count: int) -> np.ndarray:
         """Of the first `count` frames of the samples taken: [count, bins], those of emphasised frames."""
-        frames, sloped, magnitude = self._frames[:count], self._sloped[:count], self._magnitude[:count]
         np.multiply(self._samples[:-1], np.float32(-EMPHASIS), out=self._emphasised)
         np.add(self._emphasised, self._samples[1:], out=self._emphasised)
-        np.multiply(self._emphasised_frames[:count], self._window, out=frames)
-        np.multiply(self._earlier_frames[:count], self._slope, out=sloped)
+        rows = -(-count // _ROWS)
+        frames, sloped = self._frames[:rows], self._sloped[:rows]
+        # Copying and then multiplying many rows in one go takes three quarters of the time of doing it row by row.
+        np.copyto(frames, self._emphasised_frames[:rows])
+        np.multiply(frames, self._window, out=frames)
+        np.copyto(sloped, self._earlier_frames[:rows])
+        np.multiply(sloped, self._slope, out=sloped)
         np.add(frames, sloped, out=frames)
+        flat, magnitude = frames.reshape(rows * _ROWS, -1)[:count], self._magnitude[:count]
         # The window is zero at n = 0: what is there comes from the other end of the frame.
-        np.multiply(self._last_samples[:count], self._slope[0], out=frames[:, 0])
-        return np.abs(self._rfft(frames, axis=1)[:, : magnitude.shape[1]], out=magnitude)
+        np.multiply(self._last_samples[:count], self._slope[0, 0], out=flat[:, 0])
+        return np.abs(self._rfft(flat, axis=1)[:, : magnitude.shape[1]], out=magnitude)
 
     def _framed(self, samples: np.ndarray) -> np.ndarray:
-        """A view [block, n_fft]."""
+        """A view [block / rows, rows, n_fft]."""
         every = np.lib.stride_tricks.sliding_window_view(samples, self._settings.n_fft)
-        return every[:: self._settings.hop_length]
+        return every[:: self._settings.hop_length].reshape(-1, _ROWS, self._settings.n_fft)
 
 
 _of_thread = threading.local()
