@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 
 from myxtts import __version__
-from myxtts.cli import check_data, create_config, make_corpus, output, precompute, show_config, verify_cache, text
+from myxtts.cli import (
+    check_data,
+    create_config,
+    make_corpus,
+    output,
+    precompute,
+    show_config,
+    synthesize,
+    text,
+    verify_cache,
+)
 from myxtts.errors import MyXTTSError
 
 INTERRUPTED = 130
@@ -37,6 +47,8 @@ app.command(rich_help_panel=DATA)(check_data.check_data)
 app.command(rich_help_panel=DATA)(precompute.precompute)
 app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
 app.command(rich_help_panel=DATA)(text.text)
+app.command(rich_help_panel=VOICE)(synthesize.synthesize)
+app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
 
 
 def _print_version(wanted: bool) -> None:

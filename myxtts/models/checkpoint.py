@@ -7,7 +7,8 @@
 | `checkpoint.json` | format version, architecture, fingerprints of text and mel, and details such as the step |
 | `checksums.json` | size and XXH3 of every other file |
 
-Training adds files of its own (optimizer, position) to the same folder; whoever only speaks ignores them.
+Training adds files of its own (optimizer, position) to the same folder; whoever only speaks ignores them. What is
+wrong with a checkpoint is found without loading TensorFlow, that is, at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
@@ -27,9 +28,11 @@ from myxtts import __version__
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
-from myxtts.models.create import resolve_decoder
-from myxtts.models.xtts import XTTS
+from myxtts.models.sizes import resolve_decoder
 from myxtts.text import TextSettings
+
+if TYPE_CHECKING:
+    from myxtts.models.xtts import XTTS
 
 FORMAT = 1
 WEIGHTS = "model.weights.h5"
@@ -155,6 +158,8 @@ def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
     Raises:
         CheckpointError: the weights are not those of the architecture.
     """
+    from myxtts.models.xtts import XTTS
+
     model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
     try:
         model.load_weights(checkpoint.path / WEIGHTS)

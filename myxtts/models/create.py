@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from myxtts.config.config import ModelConfig, XTTSConfig
-from myxtts.models.sizes import SIZES
+from myxtts.config.config import XTTSConfig
+from myxtts.models.sizes import SIZES, resolve_decoder
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.symbols import SYMBOLS
@@ -25,10 +25,3 @@ def create_model(config: XTTSConfig, policy: str = "float32") -> XTTS:
         decoder=resolve_decoder(config.model),
         dtype=policy,
     )
-
-
-def resolve_decoder(config: ModelConfig) -> str:
-    """`regression` or `flow`, with `auto` decided."""
-    if config.decoder == "auto":
-        return "regression" if config.size == "tiny" else "flow"
-    return config.decoder

@@ -1,8 +1,12 @@
-"""The sizes a model comes in."""
+"""The sizes a model comes in, and the decoder each has unless told otherwise. Needs no TensorFlow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from myxtts.config.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,10 @@ SIZES = {
         dropout=0.1,
     ),
 }
+
+
+def resolve_decoder(config: ModelConfig) -> str:
+    """`regression` or `flow`, with `auto` decided."""
+    if config.decoder == "auto":
+        return "regression" if config.size == "tiny" else "flow"
+    return config.decoder

@@ -1,0 +1,175 @@
+"""`myxtts synthesize` and `myxtts clone-voice`: text to a WAV file, each sentence written as soon as it is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from myxtts.cli.options import JsonOption, QuietOption
+from myxtts.cli.output import emit, say
+from myxtts.errors import TextError, UsageError
+
+if TYPE_CHECKING:
+    from myxtts.inference.xtts_inference import Utterance
+
+CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of the checkpoint.")]
+SpeechConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Refuse a checkpoint of another configuration than this.")
+]
+TextOption = Annotated[str | None, typer.Option("--text", help="What to say.")]
+TextFileOption = Annotated[Path | None, typer.Option("--text-file", help="A file with what to say, in UTF-8.")]
+SpeechLanguageOption = Annotated[
+    str | None, typer.Option("--language", help="Language of the text, e.g. fa; default: the checkpoint's.")
+]
+SpeedOption = Annotated[float, typer.Option("--speed", help="2 is twice as fast; 0.25 to 4.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Another one speaks a little differently (flow decoder).")]
+OutputOption = Annotated[Path, typer.Option("--output", help="WAV file to write.")]
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", help="Write the mel and the alignment as a PNG to this file.")
+]
+
+
+def synthesize(
+    checkpoint: CheckpointOption,
+    text: TextOption = None,
+    text_file: TextFileOption = None,
+    language: SpeechLanguageOption = None,
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Recording of the voice to speak with.")
+    ] = None,
+    speed: SpeedOption = 1.0,
+    seed: SeedOption = 0,
+    output: OutputOption = Path("out.wav"),
+    plot: PlotOption = None,
+    config: SpeechConfigOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Speak a text with a trained voice.
+
+    Example: myxtts synthesize --checkpoint runs/voice/best --text "Hello there." --output hello.wav
+    """
+    _speak(checkpoint, config, text, text_file, language, reference, speed, seed, output, plot, as_json)
+
+
+def clone_voice(
+    checkpoint: CheckpointOption,
+    reference: Annotated[Path, typer.Option("--reference", help="Recording of the voice to speak with.")],
+    text: TextOption = None,
+    text_file: TextFileOption = None,
+    language: SpeechLanguageOption = None,
+    speed: SpeedOption = 1.0,
+    seed: SeedOption = 0,
+    output: OutputOption = Path("out.wav"),
+    plot: PlotOption = None,
+    config: SpeechConfigOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Speak a text with the voice of a recording of a few seconds.
+
+    Example: myxtts clone-voice --checkpoint runs/voices/best --reference me.wav --text "Is this me?"
+    """
+    _speak(checkpoint, config, text, text_file, language, reference, speed, seed, output, plot, as_json)
+
+
+def _speak(
+    checkpoint: Path,
+    config_file: Path | None,
+    text: str | None,
+    text_file: Path | None,
+    language: str | None,
+    reference: Path | None,
+    speed: float,
+    seed: int,
+    output: Path,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    # What can be wrong without a model is said before seconds go into loading one.
+    text = _given_text(text, text_file)
+    if output.suffix.lower() != ".wav":
+        raise UsageError(f"--output {output}: the file written is WAV; name it .wav")
+    for path in (output, plot):
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    from myxtts.audio.reading import audio_info
+    from myxtts.config.config import XTTSConfig
+    from myxtts.inference.plot import plot_speech, require_plotting
+    from myxtts.models.checkpoint import read_checkpoint
+
+    if reference is not None:
+        audio_info(reference)
+    if plot is not None:
+        require_plotting()
+    config = None if config_file is None else XTTSConfig.from_yaml(config_file)
+    read_checkpoint(checkpoint)
+
+    from myxtts.inference.xtts_inference import XTTSInference
+
+    speaker = XTTSInference(config, checkpoint)
+    stream = speaker.stream(text, reference, language, speed, seed)
+    utterances = _write(output, stream, speaker.sample_rate)
+    if plot is not None:
+        symbols = [speaker.tokenizer.decode(utterance.tokens) for utterance in utterances]
+        settings = speaker.mel_settings
+        plot_speech(plot, utterances, symbols, settings.hop_length / settings.sample_rate)
+
+    seconds = sum(len(utterance.audio) for utterance in utterances) / speaker.sample_rate
+    compute = sum(utterance.compute_seconds for utterance in utterances)
+    result: dict[str, Any] = {
+        "output": str(output),
+        "sample_rate": speaker.sample_rate,
+        "seconds": round(seconds, 3),
+        "sentences": [utterance.text for utterance in utterances],
+        "compute_seconds": round(compute, 3),
+        "real_time_factor": round(compute / seconds, 4),
+        "plot": None if plot is None else str(plot),
+    }
+
+    def render(console: Console) -> None:
+        console.print(
+            f"{output}: {seconds:.1f} s of speech in {compute:.2f} s "
+            f"(real-time factor {compute / seconds:.3f}, {seconds / compute:.0f} times faster than speech)"
+        )
+        if plot is not None:
+            console.print(f"{plot}: mel and alignment")
+
+    emit(result, as_json, render)
+
+
+def _given_text(text: str | None, text_file: Path | None) -> str:
+    if (text is None) == (text_file is None):
+        raise UsageError("give the text with either --text or --text-file")
+    if text_file is not None:
+        try:
+            text = text_file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise TextError(f"{text_file}: not text (byte {error.start} is not UTF-8)") from None
+        except OSError as error:
+            raise TextError(f"{text_file}: cannot be read ({error.strerror})") from None
+    assert text is not None
+    if not text.strip():
+        raise TextError("there is no text to speak" if text_file is None else f"{text_file}: no text in it")
+    return text
+
+
+def _write(path: Path, utterances: Any, sample_rate: int) -> list[Utterance]:
+    import soundfile
+
+    written = []
+    try:
+        with soundfile.SoundFile(path, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
+            for utterance in utterances:
+                file.write(utterance.audio)
+                file.flush()
+                written.append(utterance)
+                say(f"{len(utterance.audio) / sample_rate:6.1f} s  {utterance.text}")
+    except soundfile.LibsndfileError as error:
+        raise UsageError(f"{path}: cannot be written ({error.error_string.rstrip('.')})") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
+    return written

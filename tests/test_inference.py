@@ -1,0 +1,283 @@
+"""Speaking with a checkpoint: text in, sound out, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+from model_samples import SMALL
+from speech_like import RATE, sound
+
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import AudioError, CheckpointError, TextError, UsageError
+from myxtts.inference import XTTSInference
+from myxtts.inference.reference import reference_mels
+from myxtts.inference.sentences import SENTENCE_PAUSE
+from myxtts.models.checkpoint import save_checkpoint
+from myxtts.models.sizes import resolve_decoder
+from myxtts.models.xtts import XTTS
+from myxtts.text import LANGUAGES
+from myxtts.text.symbols import SYMBOLS
+
+TEXT = "Hello there. How are you today? Fine."
+
+
+@pytest.fixture(scope="module")
+def config():
+    # Letters need no extra.
+    return XTTSConfig(size="tiny", text_symbols="graphemes")
+
+
+def small_checkpoint(path, config):
+    """A small model that was never trained: what it says is noise, but of the right form."""
+    model = XTTS(SMALL, len(SYMBOLS), len(LANGUAGES), decoder=resolve_decoder(config.model))
+    rng = np.random.default_rng(0)
+    model.set_weights([weight + rng.normal(0, 0.05, weight.shape) for weight in model.get_weights()])
+    save_checkpoint(path, model, config, {"step": 7})
+    return path
+
+
+@pytest.fixture(scope="module")
+def checkpoint(config, tmp_path_factory):
+    return small_checkpoint(tmp_path_factory.mktemp("checkpoints") / "best", config)
+
+
+@pytest.fixture(scope="module")
+def speaker(config, checkpoint):
+    return XTTSInference(config, checkpoint)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("voice") / "me.wav"
+    soundfile.write(path, sound(5, 2.5), RATE)
+    return path
+
+
+def test_speech_is_finite_sound_within_full_scale(speaker):
+    speech = speaker.synthesize(TEXT)
+    assert speech.audio.dtype == np.float32
+    assert speech.sample_rate == RATE
+    assert np.isfinite(speech.audio).all()
+    assert 0 < np.abs(speech.audio).max() <= 1
+
+
+def test_every_sentence_is_spoken_by_itself(speaker):
+    speech = speaker.synthesize(TEXT)
+    assert [utterance.text for utterance in speech.utterances] == [
+        "Hello there.",
+        "How are you today?",
+        "Fine.",
+    ]
+    assert speech.seconds == pytest.approx(sum(len(part.audio) for part in speech.utterances) / RATE)
+
+
+def test_sentences_are_parted_by_a_pause_and_the_last_has_none(speaker):
+    first, *_, last = speaker.synthesize(TEXT).utterances
+    hop = speaker.mel_settings.hop_length
+    pause = round(SENTENCE_PAUSE * RATE)
+    assert len(first.audio) == len(first.mel) * hop + pause
+    assert not first.audio[-pause:].any()
+    assert len(last.audio) == len(last.mel) * hop
+
+
+def test_an_utterance_says_which_frame_belongs_to_which_token(speaker):
+    (utterance,) = speaker.synthesize("Hello there.").utterances
+    assert len(utterance.alignment) == len(utterance.mel)
+    assert utterance.alignment[0] == 0
+    assert utterance.alignment[-1] == len(utterance.tokens) - 1
+
+
+def test_sentences_come_one_at_a_time(speaker):
+    stream = speaker.stream(TEXT)
+    assert next(stream).text == "Hello there."
+    assert next(stream).text == "How are you today?"
+
+
+def test_wrong_input_is_refused_before_the_first_sentence_is_asked_for(speaker):
+    with pytest.raises(TextError):
+        speaker.stream("")
+
+
+def test_the_same_text_sounds_the_same(speaker):
+    np.testing.assert_array_equal(speaker.synthesize("Fine.").audio, speaker.synthesize("Fine.").audio)
+
+
+def test_twice_the_speed_is_half_as_long_pauses_included(speaker):
+    normal, fast = (speaker.synthesize(TEXT, speed=speed).seconds for speed in (1.0, 2.0))
+    assert fast / normal == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_reference_changes_the_voice(speaker, reference):
+    assert not np.array_equal(speaker.voice(reference), speaker.voice())
+    assert not np.array_equal(
+        speaker.synthesize("Fine.", reference_audio=reference).audio, speaker.synthesize("Fine.").audio
+    )
+
+
+def test_a_reference_may_be_samples(speaker, reference):
+    samples, _ = soundfile.read(reference, dtype="float32")
+    np.testing.assert_allclose(speaker.voice(samples), speaker.voice(reference), atol=1e-5)
+
+
+def test_a_long_reference_is_heard_in_crops_of_the_length_known_from_training(speaker):
+    crops = reference_mels(sound(5, 7.0), speaker.mel_settings, 3.0)
+    assert crops.shape == (3, 258, 80)
+    np.testing.assert_allclose(
+        speaker.voice(sound(5, 7.0)), speaker.model.voice(crops).numpy().mean(axis=0), atol=1e-6
+    )
+
+
+def test_all_lengths_share_one_graph(speaker):
+    for words in (1, 5, 30):
+        speaker.synthesize("word " * words)
+    assert speaker._speak.experimental_get_tracing_count() == 1
+
+
+def test_the_real_time_factor_is_computing_over_speech(speaker):
+    speech = speaker.synthesize(TEXT)
+    assert speech.real_time_factor == pytest.approx(speech.compute_seconds / speech.seconds)
+    assert speech.compute_seconds == sum(part.compute_seconds for part in speech.utterances)
+
+
+def test_another_vocoder_takes_griffin_lims_place(config, checkpoint):
+    class Tone:
+        sample_rate = RATE
+
+        def __call__(self, mel):
+            return np.full(len(mel) * 256, 0.25, np.float32)
+
+    speech = XTTSInference(config, checkpoint, vocoder=Tone()).synthesize("Fine.")
+    assert set(speech.audio) == {np.float32(0.25)}
+
+
+def test_a_vocoder_of_another_sample_rate_is_refused(config, checkpoint):
+    class Slow:
+        sample_rate = 16000
+
+    with pytest.raises(UsageError, match="16000 Hz, the model at 22050"):
+        XTTSInference(config, checkpoint, vocoder=Slow())
+
+
+def test_what_is_louder_than_full_scale_is_turned_down(config, checkpoint):
+    class Loud:
+        sample_rate = RATE
+
+        def __call__(self, mel):
+            return np.full(len(mel) * 256, 3.0, np.float32)
+
+    speech = XTTSInference(config, checkpoint, vocoder=Loud()).synthesize("Fine.")
+    assert np.abs(speech.audio).max() == 1
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t "])
+def test_no_text_is_said_so(speaker, text):
+    with pytest.raises(TextError, match="no text to speak"):
+        speaker.synthesize(text)
+
+
+@pytest.mark.parametrize("text", ["...", "!? — …", "-\n\n-"])
+def test_text_without_a_sound_is_said_so(speaker, text):
+    with pytest.raises(TextError, match="nothing to speak in"):
+        speaker.synthesize(text)
+
+
+def test_a_paragraph_without_a_sound_is_left_out(speaker):
+    assert [part.text for part in speaker.synthesize("One.\n\n***\n\nTwo.").utterances] == ["One.", "Two."]
+
+
+def test_symbols_the_model_does_not_know_are_named(speaker, caplog):
+    speaker.synthesize("Georgian აბ is not in the table.")
+    assert "does not know, spoken as best it can: ა ბ" in caplog.text
+
+
+def test_an_unknown_language_is_refused(speaker):
+    with pytest.raises(UsageError, match="tlh"):
+        speaker.synthesize("Hello.", language="tlh")
+
+
+@pytest.mark.parametrize("speed", [0, -1, 0.1, 5, float("nan")])
+def test_a_speed_out_of_range_is_refused(speaker, speed):
+    with pytest.raises(UsageError, match=r"between 0\.25 and 4"):
+        speaker.synthesize("Hello.", speed=speed)
+
+
+def test_a_missing_reference_is_named(speaker, tmp_path):
+    with pytest.raises(AudioError, match=r"gone\.wav: there is no such file"):
+        speaker.synthesize("Hello.", reference_audio=tmp_path / "gone.wav")
+
+
+def test_a_reference_that_is_no_audio_is_refused(speaker, tmp_path):
+    (tmp_path / "text.wav").write_text("not audio at all")
+    with pytest.raises(AudioError, match=r"text\.wav"):
+        speaker.synthesize("Hello.", reference_audio=tmp_path / "text.wav")
+
+
+def test_a_reference_under_a_second_is_refused(speaker):
+    with pytest.raises(AudioError, match=r"0\.90 s long; a reference needs at least a second"):
+        speaker.synthesize("Hello.", reference_audio=sound(1, 0.9))
+
+
+@pytest.mark.parametrize("level", [0.0, 5e-4])
+def test_a_silent_reference_is_refused(speaker, level):
+    silence = level * np.random.default_rng(0).uniform(-1, 1, 2 * RATE).astype(np.float32)
+    with pytest.raises(AudioError, match="silent"):
+        speaker.synthesize("Hello.", reference_audio=silence)
+
+
+@pytest.mark.parametrize("samples", [np.zeros((2, RATE)), np.full(2 * RATE, np.nan)])
+def test_samples_that_are_no_recording_are_refused(speaker, samples):
+    with pytest.raises(AudioError, match="finite samples of one channel"):
+        speaker.synthesize("Hello.", reference_audio=samples)
+
+
+def test_a_reference_for_a_model_trained_without_is_refused(tmp_path, reference):
+    config = XTTSConfig(size="tiny", text_symbols="graphemes", reference_seconds=0)
+    small_checkpoint(tmp_path / "plain", config)
+    with pytest.raises(UsageError, match="trained without references"):
+        XTTSInference(None, tmp_path / "plain").voice(reference)
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"size": "base", "decoder": "regression"}, "size is tiny in the checkpoint and base here"),
+        ({"decoder": "flow"}, "decoder is regression in the checkpoint and flow here"),
+        ({"n_mels": 64}, "n_mels is 80 in the checkpoint and 64 here"),
+        ({"add_blank": False}, "add_blank is True in the checkpoint and False here"),
+        ({"hop_length": 128}, "hop_length is 256 in the checkpoint and 128 here"),
+    ],
+)
+def test_a_checkpoint_of_another_configuration_is_refused_by_what_differs(checkpoint, other, named):
+    config = XTTSConfig(**{"size": "tiny", "text_symbols": "graphemes", **other})
+    with pytest.raises(CheckpointError, match=named):
+        XTTSInference(config, checkpoint)
+
+
+def test_settings_that_do_not_change_what_weights_mean_may_differ(checkpoint):
+    config = XTTSConfig(size="tiny", text_symbols="graphemes", batch_size=3, trim_silence=True, flow_steps=2)
+    assert XTTSInference(config, checkpoint).config.data.batch_size == 3
+
+
+def test_without_a_configuration_the_checkpoints_own_is_used(checkpoint, config):
+    assert XTTSInference(None, checkpoint).config == config
+
+
+def test_flow_steps_come_from_the_configuration(tmp_path):
+    config = XTTSConfig(size="tiny", decoder="flow", text_symbols="graphemes", flow_steps=1)
+    small_checkpoint(tmp_path / "flow", config)
+    operations = []
+    for steps in (1, 3):
+        other = XTTSConfig(**{**config.model_dump(), "model": {**config.model.model_dump(), "flow_steps": steps}})
+        graph = XTTSInference(other, tmp_path / "flow")._speak.get_concrete_function().graph
+        operations.append(sum(op.type == "Conv2D" for op in graph.get_operations()))
+    assert operations[1] > operations[0]
+
+
+def test_the_flow_decoder_speaks_differently_with_another_seed(tmp_path):
+    config = XTTSConfig(size="tiny", decoder="flow", text_symbols="graphemes", flow_steps=2)
+    small_checkpoint(tmp_path / "flow", config)
+    speaker = XTTSInference(config, tmp_path / "flow")
+    one, same, other = (speaker.synthesize("Fine.", seed=seed).audio for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)

@@ -1,0 +1,89 @@
+"""`myxtts synthesize` and `myxtts clone-voice`, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+from speech_like import RATE, sound
+
+from myxtts.config.config import XTTSConfig
+from myxtts.models.checkpoint import save_checkpoint
+from myxtts.models.create import create_model
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    config = XTTSConfig(text_symbols="graphemes")
+    path = tmp_path_factory.mktemp("runs") / "best"
+    save_checkpoint(path, create_model(config), config)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("voice") / "me.flac"
+    soundfile.write(path, np.stack([sound(5, 2.5, 48000)] * 2, axis=1), 48000)
+    return path
+
+
+def test_a_text_becomes_a_wav_file(run_myxtts, checkpoint, tmp_path):
+    output = tmp_path / "out.wav"
+    plot = tmp_path / "speech.png"
+    result = run_myxtts(
+        "synthesize", "--checkpoint", checkpoint, "--text", "Hello. Again.", "--output", output,
+        "--plot", plot, "--json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    audio, rate = soundfile.read(output)
+    assert soundfile.info(output).subtype == "PCM_16"
+    assert (rate, len(audio) / rate) == (RATE, pytest.approx(report["seconds"], abs=0.001))
+    assert report["sentences"] == ["Hello.", "Again."]
+    assert report["real_time_factor"] == pytest.approx(report["compute_seconds"] / report["seconds"], abs=0.01)
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_voice_is_cloned_and_the_real_time_factor_reported(run_myxtts, checkpoint, reference, tmp_path):
+    (tmp_path / "text.txt").write_text("\ufeffFrom a file.\n\nIn two paragraphs.", encoding="utf-8")
+    result = run_myxtts(
+        "clone-voice", "--checkpoint", checkpoint, "--reference", reference, "--text-file", "text.txt",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "real-time factor" in result.stdout
+    assert "From a file." in result.stderr
+    assert (tmp_path / "out.wav").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "either --text or --text-file"),
+        (["--text", "a", "--text-file", "b"], 2, "either --text or --text-file"),
+        (["--text", "  "], 1, "no text to speak"),
+        (["--text-file", "gone.txt"], 1, "gone.txt: cannot be read"),
+        (["--text-file", "binary.txt"], 1, "binary.txt: not text"),
+        (["--text-file", "empty.txt"], 1, "empty.txt: no text in it"),
+        (["--text", "a", "--output", "out.mp3"], 2, "name it .wav"),
+        (["--text", "a", "--output", "no/such/out.wav"], 2, "does not exist"),
+        (["--text", "a", "--reference", "gone.wav"], 1, "gone.wav: there is no such file"),
+        (["--text", "a"], 1, "nowhere: no such folder"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(run_myxtts, tmp_path, arguments, code, message):
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.txt").write_text("\n")
+    result = run_myxtts("synthesize", "--checkpoint", "nowhere", *arguments, cwd=tmp_path)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out.wav").exists()
+
+
+def test_a_voice_is_not_cloned_without_a_reference(run_myxtts, checkpoint):
+    result = run_myxtts("clone-voice", "--checkpoint", checkpoint, "--text", "a")
+    assert result.returncode == 2
+    assert "--reference" in result.stderr
