@@ -66,8 +66,8 @@ class AudioLoader:
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
         rows = request["rows"][: request["size"]]
-        clips = self._table.clips(rows)
-        batch = self._table.text_columns(rows, clips, request["tokens"], self._tokens)
+        columns = self._table.columns(rows)
+        batch = self._table.text(rows, columns, request["tokens"], self._tokens)
         frames = request["frames"]
         # The last frame's window reaches beyond its hop, also where a long clip is cropped.
         samples = frames * self._settings.hop_length + self._settings.n_fft
@@ -78,8 +78,8 @@ class AudioLoader:
         else:
             batch["mel"] = tf.cast(self._log_mel(audio, lengths)[:, :frames], self._mel_dtype)
         if self._reference_frames:
-            chosen, _, frame = self._table.references(rows, clips, request["draw"], self._reference_frames)
-            crops = self._read_crops(chosen, frame[:, 0])
+            chosen, _, frame = self._table.references(rows, columns, request["draw"], self._reference_frames)
+            crops = self._read_crops(chosen, tf.cast(frame[:, 0], tf.int64))
             if self._on_device:
                 batch["reference_audio"] = crops
             else:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 
 from myxtts.data.clip_table import MEL_LENGTH, MEL_OFFSET, ClipTable
 from myxtts.data.store import FeatureStore
 from myxtts.data.table_in_graph import TableInGraph
-
-INT32_MAX = np.iinfo(np.int32).max
 
 
 class StoreLoader:
@@ -34,28 +31,28 @@ class StoreLoader:
         self._table = TableInGraph(table)
         self._mels = mapped_tensor(store)
         self._tokens = tf.constant(store.token_data)
-        self._row_type = tf.int32 if store.mel_rows <= INT32_MAX else tf.int64
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
         rows = request["rows"][: request["size"]]
-        clips = self._table.clips(rows)
-        batch = self._table.text_columns(rows, clips, request["tokens"], self._tokens)
-        length = tf.minimum(tf.cast(clips[MEL_LENGTH], tf.int32), request["frames"])
-        frame = tf.range(request["frames"])  # [F]
-        batch["mel"] = self._gather(clips[MEL_OFFSET], frame, frame < length[:, tf.newaxis])
-        batch["mel_lengths"] = length
+        columns = self._table.columns(rows)
+        batch = self._table.text(rows, columns, request["tokens"], self._tokens)
+        frames = tf.cast(request["frames"], self._table.dtype)
+        length = tf.minimum(columns[MEL_LENGTH], frames)
+        frame = tf.range(frames)  # [F]
+        batch["mel"] = self._gather(columns[MEL_OFFSET], frame, frame < length[:, tf.newaxis])
+        batch["mel_lengths"] = tf.cast(length, tf.int32)
         if self.reference_frames:
-            _, clips, frame = self._table.references(rows, clips, request["draw"], self.reference_frames)
-            batch["reference_mel"] = self._gather(clips[MEL_OFFSET], frame, clips[MEL_LENGTH, :, tf.newaxis] > 0)
+            _, columns, frame = self._table.references(rows, columns, request["draw"], self.reference_frames)
+            exists = columns[MEL_LENGTH][:, tf.newaxis] > 0
+            batch["reference_mel"] = self._gather(columns[MEL_OFFSET], frame, exists)
         return batch
 
     def _gather(self, offset: tf.Tensor, frame: tf.Tensor, exists: tf.Tensor) -> tf.Tensor:
         """Mels [B, F, n_mels] of the frames [B, F] or [F] of clips that begin at `offset` [B]; the padding row where
         a frame does not exist."""
-        padding_row = tf.constant(self.store.mel_rows - 1, self._row_type)
-        row = tf.cast(offset, self._row_type)[:, tf.newaxis] + tf.cast(frame, self._row_type)
-        return tf.gather(self._mels, tf.where(exists, row, padding_row))
+        padding_row = tf.constant(self.store.mel_rows - 1, self._table.dtype)
+        return tf.gather(self._mels, tf.where(exists, offset[:, tf.newaxis] + frame, padding_row))
 
 
 def mapped_tensor(store: FeatureStore) -> tf.Tensor:
