@@ -217,22 +217,22 @@ def test_a_changed_text_leaves_the_mels_where_they_are(corpus):
     assert (result.version / "mel.bin").stat().st_ino == inode
 
 
-def test_a_touched_file_is_computed_again_unless_its_content_is_verified(corpus):
+def test_a_touched_file_is_computed_again(corpus):
     config = configure(corpus)
     precompute(config)
     os.utime(corpus / "wavs" / "clip-2.wav")
-    verified = precompute(config, verify_source=True)
-    assert (verified.mels_computed, verified.published) == (0, False)
     assert precompute(config).mels_computed == 1
 
 
-def test_a_verified_source_is_remembered_with_its_new_time(corpus):
+def test_a_data_set_that_was_copied_keeps_its_features_once_its_content_is_verified(corpus):
     config = configure(corpus)
-    precompute(config)
+    before = precompute(config).version
+    inode = (before / "mel.bin").stat().st_ino
     for path in (corpus / "wavs").iterdir():
         os.utime(path)
-    make_corpus(corpus, clips=1, first=8)
-    assert precompute(config, verify_source=True).mels_computed == 1
+    verified = precompute(config, verify_source=True)
+    assert verified.mels_computed == 0
+    assert (verified.version / "mel.bin").stat().st_ino == inode
     assert not precompute(config).published
 
 
@@ -354,6 +354,8 @@ def test_a_clip_that_fails_is_named_with_its_reason_and_the_rest_goes_on(corpus,
     assert [entry.id for entry in result.failed] == ["clip-2", "clip-5"]
     assert "too short" in result.failed[1].reason
     assert not result.complete
+    assert (result.mels_computed, result.mels_reused) == (6, 0)
+    assert (result.tokens_computed, result.tokens_reused) == (6, 0)
     store = FeatureStore.open(result.version)
     assert list(store.ids) == [f"clip-{number}" for number in (0, 1, 3, 4, 6, 7)]
     lines = (corpus / "metadata.csv").read_text().splitlines()

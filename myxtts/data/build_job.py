@@ -166,11 +166,13 @@ class BuildJob:
         index = store.index
         if len(plan.clips) != len(store) or not np.array_equal(plan.mel["clip"], index["clip_key"]):
             return False
-        same = [(plan.token["content"], index["text_hash"])]
+        same = [
+            (plan.token["content"], index["text_hash"]),
+            (plan.mel["size"], index["source_size"]),
+            (plan.mel["mtime"], index["source_mtime_ns"]),
+        ]
         if plan.by_content:
             same.append((plan.mel["content"], index["source_hash"]))
-        else:
-            same += [(plan.mel["size"], index["source_size"]), (plan.mel["mtime"], index["source_mtime_ns"])]
         speakers, speaker = number_names(clip.speaker for clip in plan.clips)
         languages, language = number_names(clip.language for clip in plan.clips)
         same += [(speaker, store.speaker_ids), (language, store.language_ids)]

@@ -47,12 +47,12 @@ class BuiltColumn:
     Attributes:
         records: RECORD [N], one per clip of the plan; those of clips that failed have the length FAILED.
         reasons: why, by position in the plan.
-        computed: clips that were not taken from an earlier version or an interrupted build.
+        computed: bool [N], which clips were not taken from an earlier version or an interrupted build.
     """
 
     records: np.ndarray
     reasons: dict[int, str]
-    computed: int
+    computed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ColumnBuilder:
             reasons = self._reasons(records)
         if self.by_content:
             restamp(records[:done], self.plan[:done])
-        computed = int(np.count_nonzero(which[done:] < 0))
+        computed = (which < 0) & (np.arange(len(which)) >= done)
         return BuiltColumn(records, reasons, computed)
 
     def _link(self) -> BuiltColumn | None:
@@ -163,7 +163,7 @@ class ColumnBuilder:
             return None
         records = restamp(source.records.copy(), self.plan)
         self.on_progress(len(records), _end(records))
-        return BuiltColumn(records, {}, 0)
+        return BuiltColumn(records, {}, np.zeros(len(records), bool))
 
     def _continue(self) -> np.ndarray:
         """The records of the first clips of the plan, which an interrupted build has already made.

@@ -5,14 +5,13 @@ is a script without a main guard can use it, and numerical libraries are told to
 
 Messages are JSON on a socket, both ways, an object each. It answers in the order it is asked:
 
-    {"settings": {...}}                                first of all; answered by {"ready": true} {"file":
-    path}                                     the data file to write to, from now on {"compute": task,
-    "column": c, "items": [...],     computes and keeps the bytes; answered by {"computed": task,
-     "skip": {place: reason}, "careful": bool}         "results": [...]}. "careful" announces each item by
-                                                       {"at": place} before it is touched
-    {"write": task, "offset": n}                       writes the bytes it kept; answered by {"written":
-    task} or by
-                                                       {"refused": task, "errno": n}
+    {"settings": {...}}             first of all; answered by {"ready": true}
+    {"file": path}                  the data file to write to, from now on
+    {"compute": task, ...}          with "column", "items", "skip" (place to reason) and "careful": computes and keeps
+                                    the bytes; answered by {"computed": task, "results": [...]}. If it is careful,
+                                    each item is announced by {"at": place} before it is touched
+    {"write": task, "offset": n}    writes the bytes it kept; answered by {"written": task}, or by
+                                    {"refused": task, "errno": n}
 
 A result is a reason (text) or [rows, checksum, source], source being null or [size, mtime_ns, hash]. When the parent
 ends, however it ends, the socket closes and the worker stops.

@@ -1,8 +1,10 @@
 """How a data set is prepared for training, decided in one place.
 
-precompute   the store is complete before anything else happens, or nothing else happens runtime      nothing is
-written; features are computed for every batch auto         precompute if the disk has room and the data can be read,
-otherwise runtime
+    precompute   the store is complete before anything else happens, or nothing else happens
+    runtime      nothing is written; features are computed for every batch
+    auto         precompute if the disk has room and the data can be read, otherwise runtime
+
+Everything that loads a data set comes through `prepare`.
 """
 
 from __future__ import annotations

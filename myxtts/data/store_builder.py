@@ -35,7 +35,18 @@ _BYTES_PER_LETTER = 10  # of tokens: blanks between symbols, four bytes each, nu
 
 @dataclass
 class StoreBuilder:
-    """One build in one place, with the lock held."""
+    """One build in one place, with the lock held.
+
+    Attributes:
+        job: what is to be done.
+        target: where.
+        sources: what may be taken over.
+        lock: file descriptor of the lock.
+        spare: room to leave on the disk, as a share of the store's size.
+        most_failed: share of clips that may be unreadable.
+        publish_always: make a new version even if it has the content of the current one.
+        failed: clips that could not be computed, as they are found.
+    """
 
     job: BuildJob
     target: Target
@@ -47,6 +58,11 @@ class StoreBuilder:
     failed: list[FailedClip] = field(default_factory=list)
 
     def run(self) -> Precomputed:
+        """Builds, publishes, and removes what is no longer needed.
+
+        Raises:
+            As `myxtts.data.precompute.precompute`.
+        """
         job, folder, layout = self.job, self.target.folder, self.target.layout
         if not self.sources.trusted:
             job.hash_sources()
@@ -62,13 +78,11 @@ class StoreBuilder:
             tokens = self._column(layout.token, plan, "text").build(pool)
             plan = self._leave_out(plan, self._failures(plan, tokens))
             mels = self._column(layout.mel, plan, "mels").build(pool)
-            without_mel = self._failures(plan, mels)
-            if without_mel:
-                plan = self._leave_out(plan, without_mel)
-                tokens_computed = tokens.computed
+            has_mel = mels.records["length"] != FAILED
+            tokens_computed = tokens.computed[tokens.records["length"] != FAILED][has_mel]
+            if not has_mel.all():
+                plan = self._leave_out(plan, self._failures(plan, mels))
                 tokens = self._column(layout.token, plan, "text").build(pool)
-            else:
-                tokens_computed = tokens.computed
         self._require_readable(plan)
         failed = self._in_order()
         with disk_errors(folder.path):
@@ -91,8 +105,8 @@ class StoreBuilder:
                 store,
                 failed,
                 published,
-                mels_computed=mels.computed - len(without_mel),
-                tokens_computed=tokens_computed,
+                mels_computed=int(mels.computed[has_mel].sum()),
+                tokens_computed=int(tokens_computed.sum()),
                 audio_seconds=expected.seconds,
             )
 

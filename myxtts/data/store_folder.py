@@ -1,15 +1,16 @@
 """The folder of one store: who may build, where it is built, and how a finished version becomes the current one.
 
     <fingerprint>/
-        CURRENT      the name of the current version, replaced by rename v000002/     a published version:
-        never changed, removed when a newer one is current and nobody has it open building/    the next
-        version while it is made; what a killed builder leaves here is continued lock         held by the
-        builder and its workers; the text in it says who that is
+        CURRENT      the name of the current version, replaced by rename
+        v000002/     a published version: never changed, removed when a newer one is current and nobody has it open
+        building/    the next version while it is made; what a killed builder leaves here is continued
+        salvage/     what a killed builder had done, if it cannot be continued in place
+        lock         held by the builder and its workers; the text in it says who that is
 
-A builder fills `building/`, whose last file is the manifest. With that on disk, the folder is complete and
-gets its version number by rename; then the pointer moves. A kill between any two of these steps loses
-nothing: a building folder with a manifest is a version that only lacks its name, a version without a
-pointer is found by the next builder.
+A builder fills `building/`, whose last file is the manifest. With that on disk, the folder is complete and gets its
+version number by rename; then the pointer moves. A kill between any two of these steps loses nothing: a building
+folder with a manifest is a version that only lacks its name, a version without a pointer is found by the next
+builder.
 """
 
 from __future__ import annotations
@@ -126,8 +127,7 @@ class StoreFolder:
             time.sleep(_POLL_SECONDS)
 
     def _adopt_finished(self) -> None:
-        """Gives a complete building folder, left by a builder that was killed before it could, its version
-        number."""
+        """Gives a complete building folder, left by a builder that was killed before it could, its version number."""
         if (self.building / MANIFEST_FILE).is_file():
             self._number_building()
 
@@ -136,11 +136,11 @@ class StoreFolder:
         with disk_errors(self.path):
             sync_folder(self.building)
             version = self._number_building()
-            self.point_to(version.name)
+            self._point_to(version.name)
+            sync_folder(self.path.parent)
         return version
 
-    def point_to(self, name: str) -> None:
-        """Moves the pointer."""
+    def _point_to(self, name: str) -> None:
         temporary = self.path / (POINTER_FILE + ".new")
         with open(temporary, "wb") as file:
             file.write(f"{name}\n".encode("ascii"))

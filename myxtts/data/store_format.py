@@ -2,8 +2,7 @@
 
 A version is a folder of four files, written once and never changed:
 
-    mel.bin        rows of `n_mels` little-endian float16 or float32, clip after clip; the last row is the
-    padding
+    mel.bin        rows of `n_mels` little-endian float16 or float32, clip after clip; the last row is the padding
                    row, the logarithm of the floor
     tokens.bin     little-endian int32, clip after clip; the last entry is 0, the padding id
     index.bin      where each clip lies in both, its checksums, what it was made from, its id

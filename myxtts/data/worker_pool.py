@@ -43,6 +43,8 @@ class Task:
         items: what each is made from.
         results: per clip a reason, or [rows, checksum, source]; empty until computed.
         offset: where its bytes go in the data file, once that is known.
+        skip: places of clips that are not to be computed, and the reason.
+        careful: one clip at a time, each announced before it is touched; after a worker died of the task.
     """
 
     number: int
@@ -144,6 +146,8 @@ class WorkerPool:
         workers, self._workers = self._workers, []
         for worker in workers:
             worker.connection.close()
+            if error is not None:
+                worker.process.kill()  # what it was at is not waited for
         for worker in workers:
             worker.stop()
         os.close(self._errors)
