@@ -18,9 +18,10 @@ class LogMel:
 
     Args:
         settings: the audio is taken to be at their sample rate. It is not trimmed.
-        clip_by_clip: whether a batch is worked through one clip at a time, which on a CPU takes half as long
-            because the frames of one clip stay in the cache; a GPU wants the batch at once. By default clip by
-            clip unless TensorFlow sees a GPU.
+        clip_by_clip: whether a batch is worked through one clip at a time, which takes half as long on a CPU,
+            because the frames of one clip stay in the cache; a GPU wants the batch at once. By default clip by clip
+            unless TensorFlow sees a GPU: say so where a pipeline computes mels on the host of one. (A hop that does
+            not divide n_fft is always done clip by clip.)
 
     Example:
 
@@ -31,7 +32,7 @@ class LogMel:
         if clip_by_clip is None:
             clip_by_clip = not tf.config.list_physical_devices("GPU")
         self._settings = settings
-        self._clip_by_clip = clip_by_clip
+        self._clip_by_clip = clip_by_clip or settings.n_fft % settings.hop_length != 0
         self._window, self._slope = windows(settings)
         self._weights = band_weights(settings)
 
@@ -53,68 +54,64 @@ class LogMel:
         if audio.dtype != tf.int16 and not audio.dtype.is_floating:
             raise TypeError(f"audio should be int16 or floating point (got {audio.dtype.name})")
         if audio.shape.rank == 1:
-            one_length = None if lengths is None else tf.reshape(lengths, [1])
-            return self(audio[tf.newaxis], one_length)[0]
+            return self(audio[tf.newaxis], None if lengths is None else tf.reshape(lengths, [1]))[0]
 
         settings = self._settings
         scale = 1 / PCM16_SCALE if audio.dtype == tf.int16 else 1.0
+        weights = tf.constant(self._weights * np.float32(scale))
         audio = tf.cast(audio, tf.float32)
+        batch, frames = _size(audio, 0), _size(audio, 1) // settings.hop_length
         if lengths is not None:
             lengths = tf.cast(lengths, tf.int32)
-        samples = _mirrored(audio, lengths, settings.padding)
-        frames = _size(audio, 1) // settings.hop_length
-        samples = samples[:, : 1 + frames * settings.hop_length + 2 * settings.padding]
-        weights = tf.constant(self._weights * np.float32(scale))
-        if self._clip_by_clip and audio.shape[0] != 1:
-            shape = tf.TensorSpec([_static(frames), settings.n_mels], tf.float32)
-            mel = tf.map_fn(
-                lambda clip: self._mel(clip[tf.newaxis], frames, weights)[0], samples, fn_output_signature=shape
-            )
+        signals = _mirrored(audio, lengths, settings.padding)
+        signals = signals[:, : frames * settings.hop_length + 2 * settings.padding]
+        if audio.shape[0] == 1:
+            mel = self._mel(signals[0], weights)[tf.newaxis]
+        elif self._clip_by_clip:
+            signature = tf.TensorSpec([_static(frames), settings.n_mels], tf.float32)
+            mel = tf.map_fn(lambda signal: self._mel(signal, weights), signals, fn_output_signature=signature)
         else:
-            mel = self._mel(samples, frames, weights)
+            # The clips one after the other, as if they were one; frames that reach into the next clip are left out.
+            overlap = settings.n_fft // settings.hop_length - 1
+            mel = self._mel(tf.reshape(signals, [-1]), weights)
+            mel = tf.reshape(tf.pad(mel, [[0, overlap], [0, 0]]), [batch, frames + overlap, settings.n_mels])
+            mel = mel[:, :frames]
         if lengths is not None:
             inside = tf.range(frames) < (lengths // settings.hop_length)[:, tf.newaxis]
             mel = tf.where(inside[:, :, tf.newaxis], mel, settings.padding_value)
         return tf.ensure_shape(mel, [audio.shape[0], _static(frames), settings.n_mels])
 
-    def _mel(self, samples: tf.Tensor, frames: int | tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """From mirrored clips [B, 1 + n], beginning with the sample before the first, to [B, frames, n_mels]."""
+    def _mel(self, signal: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """From a mirrored signal [n] to [1 + (n - n_fft) // hop_length, n_mels]."""
         settings = self._settings
-        earlier, now = samples[:, :-1], samples[:, 1:]
-        emphasised = now - EMPHASIS * earlier
-        windowed = self._windowed(emphasised, earlier, frames)
-        last = now[:, settings.n_fft - 1 :: settings.hop_length][:, :frames, tf.newaxis]
-        spectrum = tf.signal.rfft(windowed)[:, :, : self._weights.shape[0]]
-        # What belongs into the first sample of a frame comes from its other end; there it adds the same to each bin.
+        earlier = tf.concat([[0.0], signal[:-1]], axis=0)
+        windowed = self._windowed(signal - EMPHASIS * earlier, earlier)
+        last = signal[settings.n_fft - 1 :: settings.hop_length, tf.newaxis]
+        spectrum = tf.signal.rfft(windowed)[:, : self._weights.shape[0]]
+        # What belongs into the first sample of a frame comes from its other end; it adds the same to every bin.
         real = tf.math.real(spectrum) + last * float(self._slope[0])
         magnitude = tf.sqrt(tf.square(real) + tf.square(tf.math.imag(spectrum)))
-        # One product for all: a batch of products is several times slower on a CPU.
-        mel = tf.matmul(tf.reshape(magnitude, [-1, self._weights.shape[0]]), weights)
-        mel = tf.reshape(mel, [_size(samples, 0), frames, settings.n_mels])
+        mel = tf.matmul(magnitude, weights)
         # Raised to the floor after the logarithm, so that whatever lies below it has exactly one value.
         logarithm = tf.math.log(tf.maximum(mel, np.finfo(np.float32).tiny))
         return tf.maximum(logarithm, settings.padding_value)
 
-    def _windowed(self, emphasised: tf.Tensor, earlier: tf.Tensor, frames: int | tf.Tensor) -> tf.Tensor:
-        """Emphasised frames [B, frames, n_fft], without what belongs into their first sample."""
+    def _windowed(self, emphasised: tf.Tensor, earlier: tf.Tensor) -> tf.Tensor:
+        """Emphasised frames [frames, n_fft], without what belongs into their first sample."""
         n_fft, hop = self._settings.n_fft, self._settings.hop_length
         slope = np.where(np.arange(n_fft) == 0, np.float32(0), self._slope)
         if n_fft % hop:
-            return (
-                tf.signal.frame(emphasised, n_fft, hop) * self._window + tf.signal.frame(earlier, n_fft, hop) * slope
-            )
-        # Frames are made of whole blocks: cutting these out needs no gathering of samples.
+            emphasised, earlier = tf.signal.frame(emphasised, n_fft, hop), tf.signal.frame(earlier, n_fft, hop)
+            return emphasised * self._window + earlier * slope
+        # Frames are made of whole blocks, which can be taken as they lie in memory.
         parts = n_fft // hop
-        blocks = [_size(emphasised, 0), frames + parts - 1, hop]
-        emphasised, earlier = tf.reshape(emphasised, blocks), tf.reshape(earlier, blocks)
+        emphasised, earlier = tf.reshape(emphasised, [-1, hop]), tf.reshape(earlier, [-1, hop])
+        frames = _size(emphasised, 0) - parts + 1
         columns = []
         for part in range(parts):
-            span = slice(part * hop, (part + 1) * hop)
-            columns.append(
-                emphasised[:, part : part + frames] * self._window[span]
-                + earlier[:, part : part + frames] * slope[span]
-            )
-        return tf.concat(columns, axis=2)
+            rows, samples = slice(part, part + frames), slice(part * hop, (part + 1) * hop)
+            columns.append(emphasised[rows] * self._window[samples] + earlier[rows] * slope[samples])
+        return tf.concat(columns, axis=1)
 
 
 def trim(audio: tf.Tensor, settings: MelSettings) -> tf.Tensor:
@@ -137,7 +134,7 @@ def trim(audio: tf.Tensor, settings: MelSettings) -> tf.Tensor:
 
 
 def _mirrored(audio: tf.Tensor, lengths: tf.Tensor | None, padding: int) -> tf.Tensor:
-    """[B, 1 + padding + n + padding]: each clip between its mirrored ends, and one sample (zero) before it all.
+    """[B, padding + n + padding]: each clip between its mirrored ends.
 
     The mirror of a clip begins at its own end, not at that of the batch. Where a clip is too short to fill the
     mirror, zeros lie beyond.
@@ -146,19 +143,15 @@ def _mirrored(audio: tf.Tensor, lengths: tf.Tensor | None, padding: int) -> tf.T
     if lengths is not None:
         audio = tf.where(tf.range(samples) < lengths[:, tf.newaxis], audio, 0.0)
     before = audio[:, 1 : 1 + padding][:, ::-1]
-    before = tf.pad(before, [[0, 0], [1 + padding - _size(before, 1), 0]])
+    before = tf.pad(before, [[0, 0], [padding - _size(before, 1), 0]])
     if lengths is None:
-        reach = (
-            tf.clip_by_value(samples - 1, 0, padding) if tf.is_tensor(samples) else min(max(samples - 1, 0), padding)
-        )
-        after = audio[:, samples - 1 - reach : samples - 1][:, ::-1]
-        return tf.concat([before, audio, tf.pad(after, [[0, 0], [0, padding - reach]])], axis=1)
+        after = audio[:, -1 - padding : -1][:, ::-1]
+        return tf.concat([before, audio, tf.pad(after, [[0, 0], [0, padding - _size(after, 1)]])], axis=1)
     offsets = tf.range(padding)
     source = lengths[:, tf.newaxis] - 2 - offsets
-    after = tf.gather(audio, tf.maximum(source, 0), batch_dims=1)
-    after = tf.where(source >= 0, after, 0.0)
+    after = tf.where(source >= 0, tf.gather(audio, tf.maximum(source, 0), batch_dims=1), 0.0)
     rows = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(source))
-    places = tf.stack([rows, 1 + padding + lengths[:, tf.newaxis] + offsets], axis=2)
+    places = tf.stack([rows, padding + lengths[:, tf.newaxis] + offsets], axis=2)
     whole = tf.concat([before, audio, tf.zeros([batch, padding])], axis=1)
     return tf.tensor_scatter_nd_update(whole, places, after)
 
