@@ -21,8 +21,8 @@ from typing import Any
 
 from common import describe_machine, parser, print_table, write_json
 
-from myxtts.data.corpus import make_corpus
-from myxtts.data.corpus_plan import CorpusSettings
+from myxtts.corpus.make import make_corpus
+from myxtts.corpus.plan import CorpusSettings
 from myxtts.hardware import usable_cpus
 
 # Each runs in a fresh process and prints what it used; the first is the program itself.

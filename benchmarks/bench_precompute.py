@@ -31,7 +31,7 @@ from common import describe_machine, parser, print_table, write_json
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
-from myxtts.data.features import read_source
+from myxtts.data.building.features import read_source
 from myxtts.data.precompute import precompute
 
 RATE = 22050

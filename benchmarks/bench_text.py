@@ -20,7 +20,7 @@ from typing import Any
 
 from common import describe_machine, parser, print_table, write_json
 
-from myxtts.data.sentences import sentences
+from myxtts.corpus.sentences import sentences
 from myxtts.text import TextSettings, Tokenizer, normalize
 from myxtts.text.espeak import VOICES, Espeak
 

@@ -21,9 +21,7 @@ PACKAGES = ("myxtts", "tensorflow", "numpy", "scipy", "soundfile", "librosa", "t
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the options that all benchmarks have."""
-    built = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    built = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     built.add_argument("--json", type=Path, help="write the results to this file as well")
     return built
 

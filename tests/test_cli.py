@@ -80,9 +80,7 @@ def test_tensorflow_is_not_imported_without_need(arguments: list[str], tmp_path:
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_wrong_usage_ends_in_code_2_and_short_lines(
-    run_myxtts: Run, arguments: list[str], message: str
-) -> None:
+def test_wrong_usage_ends_in_code_2_and_short_lines(run_myxtts: Run, arguments: list[str], message: str) -> None:
     done = run_myxtts(*arguments)
     assert done.returncode == 2
     assert message in done.stderr

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from myxtts.child_program import child_command
 from myxtts.config.config import DataConfig
-from myxtts.data.child_program import child_command
-from myxtts.data.corpus import CHUNK_CLIPS, make_corpus
-from myxtts.data.corpus_plan import CorpusSettings, plan_corpus
+from myxtts.corpus.make import CHUNK_CLIPS, make_corpus
+from myxtts.corpus.plan import CorpusSettings, plan_corpus
 from myxtts.data.metadata import probe_audio, read_metadata
 from myxtts.errors import DataError, MissingExtraError, MyXTTSError, UsageError
 
@@ -30,8 +30,8 @@ SEVERAL = CorpusSettings(clips=CHUNK_CLIPS + 30, speakers=6, languages=("en", "f
 
 MAKE_SEVERAL = f"""
 import sys
-from myxtts.data.corpus import make_corpus
-from myxtts.data.corpus_plan import CorpusSettings
+from myxtts.corpus.make import make_corpus
+from myxtts.corpus.plan import CorpusSettings
 settings = CorpusSettings(clips={SEVERAL.clips}, speakers=6, languages=("en", "fa"), seed=7)
 make_corpus(sys.argv[1], settings, workers=1)
 """
@@ -294,7 +294,7 @@ def test_a_clip_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_text_without_a_sound_is_named(tmp_path: Path) -> None:
     clip = {"path": str(tmp_path / "a.wav"), "text": " ", "voice": "en", "rate_wpm": 175, "pitch": 50}
     task = json.dumps({"sample_rate": 22050, "clips": [clip]})
-    command = child_command("myxtts.data.corpus_worker")
+    command = child_command("myxtts.corpus.worker")
     result = subprocess.run(command, input=task, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (1, "there is nothing to say in ' '\n")
     assert list(tmp_path.iterdir()) == []

@@ -9,8 +9,8 @@ import unicodedata
 import numpy as np
 import pytest
 
-from myxtts.data.sentences import GRAMMARS, sentences
-from myxtts.data.voices import VOICES, first_voices
+from myxtts.corpus.sentences import GRAMMARS, sentences
+from myxtts.corpus.voices import VOICES, first_voices
 from myxtts.errors import UsageError
 from myxtts.text.espeak import Espeak
 
@@ -33,7 +33,10 @@ def test_more_sentences_only_add(language: str) -> None:
 
 @pytest.mark.parametrize("language", GRAMMARS)
 def test_sentences_are_the_same_in_every_process(language: str) -> None:
-    code = "import sys; from myxtts.data.sentences import sentences; print(*sentences(sys.argv[1], 5, 20), sep='\\n')"
+    code = (
+        "import sys; from myxtts.corpus.sentences import sentences; "
+        "print(*sentences(sys.argv[1], 5, 20), sep=chr(10))"
+    )
     command = [sys.executable, "-c", code, language]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output.splitlines() == sentences(language, 5, 20)

@@ -427,7 +427,7 @@ def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_fold
     code = (
         "import os, sys\n"
         "from myxtts.config.config import DataConfig\n"
-        "from myxtts.data.build_job import BuildJob\n"
+        "from myxtts.data.building.build_job import BuildJob\n"
         "job = BuildJob(DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes'), None, 1, None)\n"
         "os.seteuid(65534)\n"
         "print(job.place_to_build().cache.path)\n"

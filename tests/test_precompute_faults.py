@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from small_corpus import RATE, configure, content, make_corpus, write_audio
 
-from myxtts.data import worker_pool
+from myxtts.data.building import worker_pool
+from myxtts.data.building.column import RECORD, Column, index_records, pack_records
 from myxtts.data.check_store import check_store
-from myxtts.data.column import RECORD, Column, index_records, pack_records
 from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
@@ -184,7 +184,7 @@ def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, monkeyp
     deadly = (
         "import sys; sys.path[:] = sys.argv[2:]\n"
         "import os, signal\n"
-        "from myxtts.data import features, feature_worker\n"
+        "from myxtts.data.building import features, feature_worker\n"
         "read = features.read_audio\n"
         "def deadly(path, rate):\n"
         "    if 'clip-3' in path: os.kill(os.getpid(), signal.SIGSEGV)\n"

@@ -29,9 +29,7 @@ def resolve(interpreter: str, extras: str) -> tuple[str, dict[str, str]]:
         install = [python, "-m", "pip", "install", "-q", "--dry-run", "--report", report, f"{ROOT}[{extras}]"]
         subprocess.run(install, check=True)
         code = "import sys; print('%d.%d' % sys.version_info[:2])"
-        version = subprocess.run(
-            [python, "-c", code], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        version = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
         found = {}
         for item in json.loads(report.read_text())["install"]:
             name = item["metadata"]["name"].lower().replace("_", "-")
@@ -62,13 +60,9 @@ def lines(resolved: dict[str, dict[str, str]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("interpreters", nargs="+", help="one command per Python version")
-    parser.add_argument(
-        "--bench", default=sys.executable, help="the interpreter that resolves the peers as well"
-    )
+    parser.add_argument("--bench", default=sys.executable, help="the interpreter that resolves the peers as well")
     arguments = parser.parse_args()
     resolved: dict[str, dict[str, str]] = {}
     for interpreter in arguments.interpreters:

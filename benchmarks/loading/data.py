@@ -13,8 +13,8 @@ Values are random, lengths are LJSpeech's: what loading costs depends on the sec
 from __future__ import annotations
 
 import json
-import shutil
 import wave
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,17 +25,16 @@ import xxhash
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import BatchPlan
+from myxtts.data.building.column import RECORD
+from myxtts.data.building.fingerprint import settings_of
+from myxtts.data.building.store_writer import write_version
 from myxtts.data.clips import Clip
-from myxtts.data.column import RECORD
-from myxtts.data.fingerprint import settings_of
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_format import MEL_FILE, TOKENS_FILE
-from myxtts.data.store_writer import write_version
 from myxtts.text import TextSettings
 
 SEED = 0
 NUM_BUCKETS = 6
-TOKENS_PER_SECOND = 15
 FRAMES_PER_TOKEN = 6
 TFRECORD_SHARDS = 2
 NPY_HEADER_BYTES = 128
@@ -145,7 +144,7 @@ def ljspeech_frames(clips: int, settings: MelSettings) -> np.ndarray:
     return settings.frames((seconds * settings.sample_rate).astype(np.int64))
 
 
-def write_store(folder: Path, mels: list[np.ndarray], token_lengths: np.ndarray, dtype: str) -> None:
+def write_store(folder: Path, mels: Sequence[np.ndarray], token_lengths: np.ndarray, dtype: str) -> None:
     """One version of a store, written as precomputing writes it, without its audio.
 
     Args:
@@ -153,24 +152,44 @@ def write_store(folder: Path, mels: list[np.ndarray], token_lengths: np.ndarray,
         token_lengths: int [N]; the tokens themselves are made up.
     """
     folder.mkdir(parents=True)
-    records = np.zeros((2, len(mels)), RECORD)
-    tokens = np.random.default_rng(SEED).integers(1, 100, int(token_lengths.sum()) + 1).astype("<i4")
-    tokens[-1] = 0
-    tokens.tofile(folder / TOKENS_FILE)
-    padding = MelSettings().padding_value
+    checksums = np.zeros(len(mels), np.uint64)
     with open(folder / MEL_FILE, "wb") as file:
         for row, mel in enumerate(mels):
             stored = mel.astype(dtype)
-            records["checksum"][0, row] = xxhash.xxh3_64_intdigest(stored.data)
+            checksums[row] = xxhash.xxh3_64_intdigest(stored.data)
             file.write(stored.data)
-        file.write(np.full(mels[0].shape[1], padding, dtype).data)
-    for record, lengths in zip(records, (np.array([len(mel) for mel in mels]), token_lengths), strict=True):
+        file.write(np.full(mels[0].shape[1], MelSettings().padding_value, dtype).data)
+    _finish_store(folder, np.array([len(mel) for mel in mels]), checksums, token_lengths, dtype)
+
+
+def write_sparse_store(folder: Path, frames: np.ndarray, token_lengths: np.ndarray, dtype: str) -> None:
+    """The same with a mel.bin that is one hole but for its last row: the size of a store without its disk space."""
+    folder.mkdir(parents=True)
+    settings = MelSettings()
+    padding = np.full(settings.n_mels, settings.padding_value, dtype)
+    with open(folder / MEL_FILE, "wb") as file:
+        file.seek(int(frames.sum()) * padding.nbytes)
+        file.write(padding.data)
+    _finish_store(folder, frames, np.zeros(len(frames), np.uint64), token_lengths, dtype)
+
+
+def _finish_store(
+    folder: Path, frames: np.ndarray, checksums: np.ndarray, token_lengths: np.ndarray, dtype: str
+) -> None:
+    """Tokens, index and manifest."""
+    tokens = np.random.default_rng(SEED).integers(1, 100, int(token_lengths.sum()) + 1).astype("<i4")
+    tokens[-1] = 0
+    tokens.tofile(folder / TOKENS_FILE)
+    records = np.zeros((2, len(frames)), RECORD)
+    for record, lengths in zip(records, (frames, token_lengths), strict=True):
         record["length"] = lengths
         record["offset"] = np.cumsum(lengths) - lengths
+    records["checksum"][0] = checksums
     config = DataConfig(mel_dtype=dtype, text_symbols="graphemes")
-    settings = settings_of(config, MelSettings.from_config(config), TextSettings.from_config(config), None)
-    clips = [Clip(f"clip-{row:06d}", "", "", "speaker", "en", None, "", row) for row in range(len(mels))]
-    write_version(folder, clips, records[0], records[1], settings, padding, [])
+    mel = MelSettings.from_config(config)
+    settings = settings_of(config, mel, TextSettings.from_config(config), None)
+    clips = [Clip(f"clip-{row:06d}", "", "", "speaker", "en", None, "", row) for row in range(len(frames))]
+    write_version(folder, clips, records[0], records[1], settings, mel.padding_value, [])
 
 
 def _random_mels(settings: MelSettings) -> np.ndarray:
@@ -199,7 +218,3 @@ def _write_audio(folder: Path, clips: int, settings: MelSettings) -> None:
             file.writeframes((voices[number % len(voices)] + noise)[:samples].astype("<i2").tobytes())
         lines.append(f"clip-{number:06d}|{TEXT[: 20 + number % 80]}")
     (folder / "metadata.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def remove_data(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

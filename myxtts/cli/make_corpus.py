@@ -39,8 +39,8 @@ def make_corpus(
 
     Example: myxtts make-corpus ./data/demo --clips 500 --speakers 8 --language en --language fa
     """
-    from myxtts.data.corpus import CorpusSettings
-    from myxtts.data.corpus import make_corpus as make
+    from myxtts.corpus.make import CorpusSettings
+    from myxtts.corpus.make import make_corpus as make
 
     settings = CorpusSettings(
         clips=clips,

@@ -84,7 +84,7 @@ def to_dict(done: Precomputed) -> dict[str, Any]:
 
 
 def _render(out: Console, done: Precomputed) -> None:
-    from myxtts.data.free_space import readable_bytes
+    from myxtts.data.building.free_space import readable_bytes
 
     def line(label: str, text: str) -> None:
         out.print(f"{label:<{_LABEL_WIDTH}}{text}", markup=False)

@@ -21,7 +21,9 @@ def text(
     symbols: Annotated[str, typer.Option("--symbols", help="auto, graphemes or phonemes.")] = "auto",
     lexicon: Annotated[
         list[str] | None,
-        typer.Option("--lexicon", metavar="LANGUAGE=FILE", help="Pronunciations: word, tab, IPA on each line; repeatable."),
+        typer.Option(
+            "--lexicon", metavar="LANGUAGE=FILE", help="Pronunciations, lines of word, tab, IPA; repeatable."
+        ),
     ] = None,
     extra_language: Annotated[
         list[str] | None,

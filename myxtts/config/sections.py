@@ -33,9 +33,7 @@ LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9-]+)?$")]
 class Section(BaseModel):
     """A group of keys. Unknown keys are refused; keys of old files without effect are dropped aloud."""
 
-    model_config = ConfigDict(
-        extra="forbid", validate_assignment=True, allow_inf_nan=False, protected_namespaces=()
-    )
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False, protected_namespaces=())
 
     title: ClassVar[str]
     aliases: ClassVar[dict[str, str]] = {}  # other names of keys
@@ -97,9 +95,7 @@ class DataConfig(Section):
         None,
         description="Metadata of a separate training set (with metadata_eval_file; splits are then not used)",
     )
-    wavs_train_dir: Name | None = Field(
-        None, description="Audio folder of the separate training set; none: wavs_dir"
-    )
+    wavs_train_dir: Name | None = Field(None, description="Audio folder of the separate training set; none: wavs_dir")
     metadata_eval_file: Name | None = Field(None, description="Metadata of a separate validation set")
     wavs_eval_dir: Name | None = Field(
         None, description="Audio folder of the separate validation set; none: wavs_dir"
@@ -111,9 +107,7 @@ class DataConfig(Section):
         lt=1,
         description="Share of clips for validation; what the two leave over is the test split",
     )
-    split_seed: Int = Field(
-        0, ge=0, description="Seed of the split; a clip's side depends on this and its id only"
-    )
+    split_seed: Int = Field(0, ge=0, description="Seed of the split; a clip's side depends on this and its id only")
     speaker_pattern: Name | None = Field(
         None,
         description=(
@@ -124,16 +118,13 @@ class DataConfig(Section):
     language: LanguageCode = Field("en", description="Language of clips that do not name one")
     extra_languages: list[LanguageCode] = Field(
         default_factory=list,
-        description=(
-            "Languages beside the built-in 17, by espeak-ng's codes; only ever append, positions are ids"
-        ),
+        description=("Languages beside the built-in 17, by espeak-ng's codes; only ever append, positions are ids"),
     )
 
     text_symbols: Literal["auto", "graphemes", "phonemes"] = Field(
         "auto",
         description=(
-            "What the model reads: graphemes, phonemes (needs the speech extra), or auto: phonemes where "
-            "installed"
+            "What the model reads: graphemes, phonemes (needs the speech extra), or auto: phonemes where installed"
         ),
     )
     add_blank: bool = Field(True, description="Put a blank between symbols, which gives the aligner room")
@@ -142,9 +133,7 @@ class DataConfig(Section):
         description="Pronunciation lexicon per language: a file of word<TAB>ipa lines, looked up first",
     )
 
-    sample_rate: Int = Field(
-        22050, ge=4000, le=192000, description="Samples per second; other audio is resampled"
-    )
+    sample_rate: Int = Field(22050, ge=4000, le=192000, description="Samples per second; other audio is resampled")
     n_fft: Int = Field(1024, ge=16, le=16384, description="FFT size of the mel spectrogram, in samples")
     win_length: Int = Field(1024, ge=16, le=16384, description="Window length, in samples (at most n_fft)")
     hop_length: Int = Field(256, ge=1, le=16384, description="Samples between frames (at most n_fft)")
@@ -171,9 +160,7 @@ class DataConfig(Section):
             "cache folder if that is read-only"
         ),
     )
-    cache_verification: bool = Field(
-        True, description="Check sizes, index and manifest whenever a store is opened"
-    )
+    cache_verification: bool = Field(True, description="Check sizes, index and manifest whenever a store is opened")
     auto_rebuild_mel_cache: bool = Field(
         True, description="Rebuild stored mels when audio settings changed; false: stop and name them"
     )
@@ -185,9 +172,7 @@ class DataConfig(Section):
     )
     enable_memory_mapping: bool = Field(
         True,
-        description=(
-            "Map the store; false reads it into memory at start (small data sets, network file systems)"
-        ),
+        description=("Map the store; false reads it into memory at start (small data sets, network file systems)"),
     )
 
     batch_size: Int = Field(32, ge=1, le=65536, description="Clips per batch")
@@ -195,8 +180,7 @@ class DataConfig(Section):
         None,
         ge=1,
         description=(
-            "Frame budget per batch in place of batch_size: more short clips, fewer long ones, constant "
-            "memory"
+            "Frame budget per batch in place of batch_size: more short clips, fewer long ones, constant memory"
         ),
     )
     max_mel_frames: Int = Field(1024, ge=1, description="Longest clip in mel frames (1024 are 11.9 s)")
@@ -204,16 +188,12 @@ class DataConfig(Section):
     long_clips: Literal["skip", "crop"] = Field(
         "skip", description="Clips over max_mel_frames or max_tokens are left out (and counted), or cropped"
     )
-    num_buckets: Int = Field(
-        6, ge=1, le=64, description="Batch shapes; each is compiled once, more of them pad less"
-    )
+    num_buckets: Int = Field(6, ge=1, le=64, description="Batch shapes; each is compiled once, more of them pad less")
     reference_seconds: Float = Field(
         3.0,
         ge=0,
         le=60,
-        description=(
-            "Length of the reference crop of the same speaker in each batch, for voice cloning; 0: none"
-        ),
+        description=("Length of the reference crop of the same speaker in each batch, for voice cloning; 0: none"),
     )
     num_workers: Annotated[Int, Field(ge=1, le=1024)] | Auto = Field(
         "auto", description="Parallel workers for computing and loading; auto: the CPUs this process may use"
@@ -240,9 +220,7 @@ class DataConfig(Section):
     )
     feature_device: Literal["host", "accelerator"] = Field(
         "host",
-        description=(
-            "Where runtime mode computes mels: on the host, or inside the compiled step from int16 audio"
-        ),
+        description=("Where runtime mode computes mels: on the host, or inside the compiled step from int16 audio"),
     )
     auto_tune_performance: bool = Field(
         True, description="Choose what nobody set from the machine: preset by GPU, workers by CPUs"
@@ -303,18 +281,12 @@ class TrainingConfig(Section):
             "features on the device as well"
         ),
     )
-    enable_graph_mode: bool = Field(
-        True, description="Compile the step into a graph; false is for debugging only"
-    )
+    enable_graph_mode: bool = Field(True, description="Compile the step into a graph; false is for debugging only")
     enable_xla_compilation: bool = Field(True, description="Compile the step with XLA")
-    enable_eager_debug: bool = Field(
-        False, description="Run the step eagerly, line by line, for debugging only"
-    )
+    enable_eager_debug: bool = Field(False, description="Run the step eagerly, line by line, for debugging only")
     mixed_precision: Literal["auto", "off", "float16", "bfloat16"] = Field(
         "auto",
-        description=(
-            "Compute type of the step; auto: float16 or bfloat16 on a GPU that gains from it, off on a CPU"
-        ),
+        description=("Compute type of the step; auto: float16 or bfloat16 on a GPU that gains from it, off on a CPU"),
     )
     gpu_memory_limit_mb: Int | None = Field(
         None, ge=256, description="Upper limit of GPU memory in MiB; none: grows as needed"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
+from myxtts.data.building.store_target import Target
 from myxtts.data.precompute import Precomputed, Progress, Silent, repair
 from myxtts.data.store import POINTER_FILE
-from myxtts.data.store_target import Target
 from myxtts.data.verify import Damage, Examination, examine, quick_check
 from myxtts.errors import StoreError
 from myxtts.text import TextSettings

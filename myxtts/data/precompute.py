@@ -11,11 +11,11 @@ from collections.abc import Collection
 from contextlib import closing
 
 from myxtts.config.config import DataConfig
-from myxtts.data.build_job import BuildJob, Precomputed, Progress, Silent, TooManyFailures
+from myxtts.data.building.build_job import BuildJob, Precomputed, Progress, Silent, TooManyFailures
+from myxtts.data.building.store_builder import CHUNK, StoreBuilder
+from myxtts.data.building.store_target import Sources, Target
 from myxtts.data.metadata import Metadata
-from myxtts.data.store_builder import CHUNK, StoreBuilder
 from myxtts.data.store_folder import disk_errors
-from myxtts.data.store_target import Sources, Target
 from myxtts.data.verify import Examination
 
 __all__ = ["Precomputed", "Progress", "Silent", "TooManyFailures", "precompute", "repair"]

@@ -14,10 +14,10 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.wav import graph_header
 from myxtts.data.audio_headers import probe_audio
+from myxtts.data.building.features import Computed, TokenFeatures
+from myxtts.data.building.store_writer import number_names
 from myxtts.data.clips import Clip, Problem
-from myxtts.data.features import Computed, TokenFeatures
 from myxtts.data.metadata import Metadata
-from myxtts.data.store_writer import number_names
 from myxtts.text import TextSettings
 
 DATA_OFFSET, SAMPLES, CHANNELS = range(3)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from myxtts.child_program import child_command, child_environment
 from myxtts.config.config import DataConfig
-from myxtts.data.child_program import child_command, child_environment
 from myxtts.data.clips import Clip
 from myxtts.errors import MyXTTSError, TextError
 from myxtts.text import TextSettings, Tokenizer

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from myxtts.data.column import Column, Reusable, index_records, intact
+from myxtts.data.building.column import Column, Reusable, index_records, intact
 from myxtts.data.store import FeatureStore, hold_version
 from myxtts.data.store_format import (
     INDEX_FILE,

@@ -14,9 +14,7 @@ from myxtts.errors import ConfigError
 def preset_names() -> list[str]:
     """The presets there are, in alphabetical order."""
     return sorted(
-        entry.name.removesuffix(".yaml")
-        for entry in files(__name__).iterdir()
-        if entry.name.endswith(".yaml")
+        entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml")
     )
 
 
@@ -29,7 +27,5 @@ def load_preset(name: str) -> dict[str, Any]:
     names = preset_names()
     if name not in names:
         raise ConfigError(f"no preset '{name}'{nearest(name, names)} Presets: {', '.join(names)}")
-    values: dict[str, Any] = yaml.safe_load(
-        files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    )
+    values: dict[str, Any] = yaml.safe_load(files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
     return values

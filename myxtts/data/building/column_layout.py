@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.column import FAILED, Column, Run, Work, copy_range, pack_record, pack_records, restamp
-from myxtts.data.worker_pool import Computed, Task, WorkerPool, Written
+from myxtts.data.building.column import FAILED, Column, Run, Work, copy_range, pack_record, pack_records, restamp
+from myxtts.data.building.worker_pool import Computed, Task, WorkerPool, Written
 
 _AHEAD = 4  # tasks per worker that may be computed before the clips in front of them are
 

@@ -28,7 +28,8 @@ QUEUED = 2  # tasks a worker has: the one it is at, and the next, so that it nev
 _IDLE_DEATHS = 8
 # The parent's module search path, and nothing of the folder it happens to be run in.
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; from myxtts.data.feature_worker import main; main(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from myxtts.data.building.feature_worker import main; main(int(sys.argv[1]))"
 )
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -124,7 +125,7 @@ class WorkerPool:
 
     Args:
         count: how many.
-        settings: see `myxtts.data.features.settings_to_json`.
+        settings: see `myxtts.data.building.features.settings_to_json`.
         lock: file descriptor of the store's lock, which they inherit.
     """
 

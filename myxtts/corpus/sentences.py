@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import count as count_from
 
-from myxtts.data.grammar_en import ENGLISH
-from myxtts.data.grammar_fa import PERSIAN
+from myxtts.corpus.grammar_en import ENGLISH
+from myxtts.corpus.grammar_fa import PERSIAN
 from myxtts.errors import UsageError
 
 # A grammar gives each symbol its alternatives; `{symbol}` inside one stands for another choice.

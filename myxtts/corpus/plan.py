@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from myxtts.data.sentences import sentences
-from myxtts.data.voices import SpeakerVoice, first_voices
+from myxtts.corpus.sentences import sentences
+from myxtts.corpus.voices import SpeakerVoice, first_voices
 from myxtts.errors import DataError, UsageError
 
 DEFAULT_CLIPS = 200

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.cache_location import CacheFolder, cache_folders
-from myxtts.data.column import Reusable
-from myxtts.data.fingerprint import Change, Settings, fingerprint, nearest, settings_of
+from myxtts.data.building.cache_location import CacheFolder, cache_folders
+from myxtts.data.building.column import Reusable
+from myxtts.data.building.fingerprint import Change, Settings, fingerprint, nearest, settings_of
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_folder import StoreFolder
 from myxtts.data.verify import Examination, Layout, examine

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from myxtts.data.column import write_all
-from myxtts.data.features import MelFeatures, TokenFeatures, features_from_json
+from myxtts.data.building.column import write_all
+from myxtts.data.building.features import MelFeatures, TokenFeatures, features_from_json
 
 
 class _Worker:

@@ -18,9 +18,9 @@ import xxhash
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.reading import resampled_length
 from myxtts.data.audio_headers import probe_audio
+from myxtts.data.building.column import RECORD
+from myxtts.data.building.features import read_source
 from myxtts.data.clips import Clip
-from myxtts.data.column import RECORD
-from myxtts.data.features import read_source
 from myxtts.data.store_format import FailedClip
 
 _CHUNK = 256

@@ -15,14 +15,14 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.build_plan import BuildPlan
+from myxtts.data.building.build_plan import BuildPlan
+from myxtts.data.building.store_target import Target
+from myxtts.data.building.store_writer import number_names
 from myxtts.data.clips import Problem
 from myxtts.data.metadata import Metadata, read_metadata
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_folder import StorageError
 from myxtts.data.store_format import FailedClip, NewerStoreError
-from myxtts.data.store_target import Target
-from myxtts.data.store_writer import number_names
 from myxtts.errors import DataError, StoreError
 from myxtts.text import TextSettings
 

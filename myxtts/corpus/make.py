@@ -25,9 +25,9 @@ from typing import IO, Any, cast
 
 import xxhash
 
-from myxtts.data.child_program import child_command, child_environment
-from myxtts.data.corpus_plan import CorpusSettings, PlannedClip, plan_corpus
-from myxtts.data.voices import first_voices
+from myxtts.child_program import child_command, child_environment
+from myxtts.corpus.plan import CorpusSettings, PlannedClip, plan_corpus
+from myxtts.corpus.voices import first_voices
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
 from myxtts.hardware import usable_cpus
 from myxtts.text.espeak import Espeak, available
@@ -196,7 +196,7 @@ def _speak_chunks(
             if stopped:
                 return
             process = subprocess.Popen(
-                child_command("myxtts.data.corpus_worker"),
+                child_command("myxtts.corpus.worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.data.building.fingerprint import Settings, fingerprint
 from myxtts.data.clips import Clip
-from myxtts.data.fingerprint import Settings, fingerprint
 from myxtts.data.store_format import INDEX_FILE, MANIFEST_FILE, FailedClip, Index, Manifest, pack_ids
 
 

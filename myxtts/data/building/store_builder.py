@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.build_job import BuildJob, Precomputed, TooManyFailures
-from myxtts.data.build_plan import BuildPlan, Estimate, estimate
-from myxtts.data.column import FAILED, Column, Reusable
-from myxtts.data.column_builder import BuiltColumn, ColumnBuilder
-from myxtts.data.features import settings_to_json
-from myxtts.data.free_space import require_space
+from myxtts.data.building.build_job import BuildJob, Precomputed, TooManyFailures
+from myxtts.data.building.build_plan import BuildPlan, Estimate, estimate
+from myxtts.data.building.column import FAILED, Column, Reusable
+from myxtts.data.building.column_builder import BuiltColumn, ColumnBuilder
+from myxtts.data.building.features import settings_to_json
+from myxtts.data.building.free_space import require_space
+from myxtts.data.building.store_target import Sources, Target
+from myxtts.data.building.store_writer import write_version
+from myxtts.data.building.worker_pool import WorkerPool
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_folder import disk_errors
 from myxtts.data.store_format import MANIFEST_FILE, FailedClip, index_bytes
-from myxtts.data.store_target import Sources, Target
-from myxtts.data.store_writer import write_version
 from myxtts.data.verify import quick_check
-from myxtts.data.worker_pool import WorkerPool
 from myxtts.errors import DataError
 
 # A mel takes milliseconds and goes to a worker by itself, so that little is lost when it is killed; texts go in

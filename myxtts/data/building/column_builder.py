@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.data.column import (
+from myxtts.data.building.column import (
     FAILED,
     RECORD,
     Column,
@@ -31,9 +31,9 @@ from myxtts.data.column import (
     segments,
     write_all,
 )
-from myxtts.data.column_layout import ColumnFiles, ColumnLayout, OnProgress
+from myxtts.data.building.column_layout import ColumnFiles, ColumnLayout, OnProgress
+from myxtts.data.building.worker_pool import WorkerPool
 from myxtts.data.store_folder import disk_errors
-from myxtts.data.worker_pool import WorkerPool
 
 logger = logging.getLogger(__name__)
 
