@@ -27,6 +27,7 @@ comma := ,
 demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts make-corpus demo/corpus --clips 100 --seed 1
 	$(BIN)/myxtts check-data demo/corpus
+	$(BIN)/myxtts precompute --data-path demo/corpus
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not soak"
@@ -37,7 +38,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-bench
-	@for program in benchmarks/bench_*.py; do echo "$$program"; $(BIN)/python $$program || exit 1; done
+	@mkdir -p bench-results
+	@for program in benchmarks/bench_*.py; do \
+		name=$$(basename $$program .py); echo "$$name"; \
+		$(BIN)/python $$program --json bench-results/$$name.json || exit 1; \
+	done
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m soak

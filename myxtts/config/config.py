@@ -60,9 +60,7 @@ class XTTSConfig(BaseModel):
     data: DataConfig = Field(
         default_factory=lambda: DataConfig(), description="Clips, features, and how they are loaded"
     )
-    training: TrainingConfig = Field(
-        default_factory=lambda: TrainingConfig(), description="How it is trained"
-    )
+    training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="How it is trained")
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
