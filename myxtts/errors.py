@@ -45,6 +45,10 @@ class CheckpointError(MyXTTSError):
     """A checkpoint is missing, damaged, or of another configuration."""
 
 
+class TrainingError(MyXTTSError):
+    """Training cannot begin or go on."""
+
+
 class MissingExtraError(UsageError):
     """A feature needs an optional dependency that is not installed."""
 

@@ -26,39 +26,7 @@ GIB = 1 << 30
 READ_WHEN_RESOLVING = {"data.auto_tune_performance"}
 
 # Keys whose reader, the trainer, is not written yet. This list may only shrink.
-NOT_YET_READ = {
-    "training.adam_beta1",
-    "training.adam_beta2",
-    "training.checkpoint_dir",
-    "training.deterministic",
-    "training.device",
-    "training.early_stopping_patience",
-    "training.ema_decay",
-    "training.enable_eager_debug",
-    "training.enable_graph_mode",
-    "training.enable_tensorboard",
-    "training.enable_xla_compilation",
-    "training.epochs",
-    "training.final_learning_rate",
-    "training.freeze_alignment_after",
-    "training.gpu_memory_limit_mb",
-    "training.gradient_accumulation_steps",
-    "training.gradient_clip_norm",
-    "training.keep_checkpoints",
-    "training.learning_rate",
-    "training.log_every",
-    "training.max_nonfinite_steps",
-    "training.max_steps",
-    "training.mixed_precision",
-    "training.optimization_level",
-    "training.report_every_epochs",
-    "training.save_every",
-    "training.schedule",
-    "training.seed",
-    "training.validate_every",
-    "training.warmup_steps",
-    "training.weight_decay",
-}
+NOT_YET_READ: set[str] = set()
 
 
 def write(folder: Path, text: str | bytes) -> Path:

@@ -21,6 +21,7 @@ from myxtts.cli import (
     show_config,
     synthesize,
     text,
+    train,
     verify_cache,
 )
 from myxtts.errors import MyXTTSError
@@ -47,6 +48,7 @@ app.command(rich_help_panel=DATA)(check_data.check_data)
 app.command(rich_help_panel=DATA)(precompute.precompute)
 app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
 app.command(rich_help_panel=DATA)(text.text)
+app.command(rich_help_panel=VOICE)(train.train)
 app.command(rich_help_panel=VOICE)(synthesize.synthesize)
 app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
 

@@ -13,6 +13,7 @@ from myxtts.cli import output
 from myxtts.config.config import XTTSConfig, section_of
 from myxtts.config.resolve import ResolvedConfig, resolve
 from myxtts.errors import UsageError
+from myxtts.hardware import Gpu
 
 
 def _apply_quiet(quiet: bool) -> bool:
@@ -92,6 +93,7 @@ def load_config(
     disable_tf_native_loading: bool = False,
     disable_gpu_prefetch: bool = False,
     disable_cpu_gpu_overlap: bool = False,
+    machine: Sequence[Gpu] | None = None,
     **given: Any,
 ) -> ResolvedConfig:
     """The configuration that a command's options add up to.
@@ -101,6 +103,7 @@ def load_config(
         preset: `--preset`.
         settings: the values of `--set`.
         disable_tf_native_loading, disable_gpu_prefetch, disable_cpu_gpu_overlap: the switches of those names.
+        machine: the GPUs to tune for; none: those of this machine.
         given: flat configuration keys; None means the option was not given.
 
     Raises:
@@ -116,7 +119,7 @@ def load_config(
     for setting in settings or ():
         key, value = _parse_setting(setting)
         values[key] = value
-    return resolve(yaml_path=config, preset=preset, command_line=values)
+    return resolve(yaml_path=config, preset=preset, command_line=values, machine=machine)
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:

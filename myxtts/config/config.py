@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from myxtts.config.levels import LEVELS
 from myxtts.config.messages import describe
 from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig
 from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
@@ -86,6 +87,16 @@ class XTTSConfig(BaseModel):
                 raise ValueError(f"{key} is given twice, flat and as {section}.{name}")
             sections[section] = {**given, name: value}
         return sections
+
+    @model_validator(mode="after")
+    def _apply_level(self) -> XTTSConfig:
+        for key, value in LEVELS[self.training.optimization_level].items():
+            name, _, key = key.partition(".")
+            section: Section = getattr(self, name)
+            if key not in section.model_fields_set and getattr(section, key) != value:
+                # Not by assignment, which would validate again, and not in a section that the caller keeps.
+                self.__dict__[name] = section.model_copy(update={key: value})
+        return self
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> XTTSConfig:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from myxtts.config.automatic import automatic_values
 from myxtts.config.config import ALIASES, SECTIONS, XTTSConfig, section_of, to_config_error
+from myxtts.config.levels import LEVEL_KEY, level_settings
 from myxtts.config.presets import load_preset
 from myxtts.config.yaml_file import Document, read_yaml
 from myxtts.hardware import Gpu, gpus
@@ -63,10 +64,19 @@ def resolve(
     if given:
         chosen.append(_Layer("command line", given))
 
-    flat = [_flatten(layer.values) for layer in chosen]
-    merged = {key: value for values in flat for key, value in values.items()}
-    sources = {key: layer.source for layer, values in zip(chosen, flat, strict=True) for key in values}
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in chosen:
+        values = _flatten(layer.values)
+        # A level stands for settings of the layer it is given in: over lower layers, under its neighbours.
+        level = level_settings(values)
+        merged |= level | values
+        if level:
+            sources |= dict.fromkeys(level, f"{layer.source} (level {values[LEVEL_KEY]})")
+        sources |= dict.fromkeys(values, layer.source)
     if merged.get("data.auto_tune_performance", True) is not False and preset is None:
+        if merged.get("training.device") == "cpu":
+            machine = ()
         values, name = automatic_values(gpus() if machine is None else machine)
         for key, value in _flatten(values).items():
             if key not in merged:

@@ -1,0 +1,89 @@
+"""What goes wrong in a run, said so that it can be mended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from myxtts.config.config import DataConfig
+from myxtts.errors import TrainingError
+from myxtts.training.flight import Completed
+from myxtts.training.training_data import TrainingData
+
+logger = logging.getLogger(__name__)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device had no room; XLA reports it under several types."""
+    text = str(error)
+    return "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or "OOM when allocating" in text
+
+
+def out_of_memory(shape: tuple[int, int, int], config: DataConfig) -> TrainingError:
+    """Names the batch that did not fit and what to lower."""
+    clips, frames, tokens = shape
+    size = f"batch_size ({config.batch_size})"
+    if config.max_frames_per_batch is not None:
+        size = f"max_frames_per_batch ({config.max_frames_per_batch})"
+    return TrainingError(
+        f"out of memory with a batch of {clips} clips × {frames} frames × {tokens} tokens\n"
+        f"lower {size} or max_mel_frames ({config.max_mel_frames}), or let --auto-batch find what fits"
+    )
+
+
+class NonFiniteWatch:
+    """Remembers the clips of steps that were skipped in a row, and says when that is enough.
+
+    Args:
+        most: skipped steps in a row after which training stops.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._batches: deque[tuple[int, np.ndarray | None]] = deque(maxlen=most)
+        self._said = False
+        self.stop = False
+
+    def completed(self, done: Completed, index: Any) -> None:
+        """Takes in a step; `index` are its clips, on the device."""
+        if not done.skipped_in_a_row:
+            if self._batches:
+                with self._lock:
+                    self._batches.clear()
+            return
+        if not self._said:
+            logger.warning("batch %s: loss or gradient is not finite; the step is skipped", f"{done.step.batch:,}")
+            self._said = True
+        with self._lock:
+            self._batches.append((done.step.batch, None if index is None else index.numpy()))
+        self.stop = self.stop or done.skipped_in_a_row >= self._most
+
+    def error(self, path: Path, data: TrainingData) -> TrainingError:
+        """Writes the clips to `path` and gives the error to end with."""
+        with self._lock:
+            batches = [
+                {"batch": batch, "clips": [] if index is None else data.clip_names(index.tolist())}
+                for batch, index in self._batches
+            ]
+        where = f"their clips are in {path}"
+        try:
+            path.write_text(json.dumps({"batches": batches}, indent=2) + "\n", encoding="utf-8")
+        except OSError as problem:
+            where = f"{path} cannot be written ({problem.strerror})"
+        return TrainingError(
+            f"loss or gradient was not finite in {self._most} steps in a row; {where}\n"
+            "lower learning_rate, or look at these clips; --resume goes on from the last checkpoint"
+        )
+
+
+def shapes_text(shapes: Sequence[tuple[int, int, int]]) -> str:
+    """Shapes for a message, clips × frames × tokens."""
+    return ", ".join("×".join(map(str, shape)) for shape in shapes)

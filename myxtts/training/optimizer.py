@@ -1,0 +1,78 @@
+"""AdamW as the configuration describes it: warm-up, cosine, clipping, accumulation, averaging, loss scaling.
+
+All of it is Keras's own. What to know about it: with gradient accumulation Keras counts every batch, so its schedule
+and its average move once per batch and not once per optimizer step. Both are set up here so that the configuration's
+numbers mean optimizer steps.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import keras
+
+from myxtts.config.config import TrainingConfig
+
+logger = logging.getLogger(__name__)
+
+# Weight decay is for what multiplies activations; gains, offsets and tables have no size to hold down.
+_NOT_DECAYED = ["bias", "beta", "gamma", "embeddings", "default"]
+
+
+def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "float32") -> keras.optimizers.Optimizer:
+    """The optimizer of a run.
+
+    Args:
+        config: the training section.
+        total_steps: optimizer steps of the whole run, at the end of which the cosine arrives.
+        policy: the model's Keras dtype policy; `mixed_float16` scales the loss.
+    """
+    batches = config.gradient_accumulation_steps
+    adam = keras.optimizers.AdamW(
+        learning_rate_schedule(config, total_steps),
+        beta_1=config.adam_beta1,
+        beta_2=config.adam_beta2,
+        weight_decay=config.weight_decay or None,
+        global_clipnorm=config.gradient_clip_norm,
+        use_ema=config.ema_decay is not None,
+        ema_momentum=0.0 if config.ema_decay is None else config.ema_decay ** (1 / batches),
+        gradient_accumulation_steps=batches if batches > 1 else None,
+    )
+    adam.exclude_from_weight_decay(var_names=_NOT_DECAYED)
+    return keras.optimizers.LossScaleOptimizer(adam) if policy == "mixed_float16" else adam
+
+
+def learning_rate_schedule(
+    config: TrainingConfig, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Learning rate by batch, since that is what Keras counts."""
+    batches = config.gradient_accumulation_steps
+    warmup = config.warmup_steps
+    if warmup > total_steps // 2:
+        warmup = total_steps // 2
+        logger.warning(
+            "warmup_steps is %s, more than half of this run of %s steps; it warms up for %s",
+            f"{config.warmup_steps:,}",
+            f"{total_steps:,}",
+            f"{warmup:,}",
+        )
+    peak = config.learning_rate
+    # A cosine that ends where it began is a constant.
+    last = config.final_learning_rate if config.schedule == "cosine" else peak
+    return keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=peak / (warmup * batches) if warmup else peak,
+        decay_steps=max(1, total_steps - warmup) * batches,
+        alpha=last / peak,
+        warmup_target=peak if warmup else None,
+        warmup_steps=warmup * batches,
+    )
+
+
+def put_average(optimizer: keras.optimizers.Optimizer, model: keras.Model, averaged: keras.Model) -> None:
+    """Puts the weights to speak with into `averaged`: the average, or `model`'s own where none is kept or begun."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if inner.use_ema and int(optimizer.iterations) > 0:
+        optimizer.finalize_variable_values(averaged.trainable_variables)
+    else:
+        for source, target in zip(model.trainable_variables, averaged.trainable_variables, strict=True):
+            target.assign(source)

@@ -1,0 +1,143 @@
+"""The folder of a run: one run at a time, its checkpoints, which of them is newest, whole and best.
+
+| in it | is |
+|---|---|
+| `config.yaml` | the configuration in effect |
+| `step-00001000` | a checkpoint (`models.checkpoint` and `training_state`); the newest few are kept |
+| `best` | a link to the one with the lowest validation loss |
+| `log.jsonl`, `timing.jsonl` | losses, and the times of every step |
+| `tensorboard` | TensorBoard's files |
+| `nonfinite.json` | the clips of the steps that ended the run, if it came to that |
+| `lock` | held while a run is under way; the text in it says by whom |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+
+from myxtts.errors import CheckpointError, TrainingError, UsageError
+from myxtts.models.checkpoint import Checkpoint, read_checkpoint
+from myxtts.training.training_state import TrainingState
+
+logger = logging.getLogger(__name__)
+
+BEST = "best"
+CONFIG = "config.yaml"
+LOCK = "lock"
+LOG = "log.jsonl"
+NONFINITE = "nonfinite.json"
+TENSORBOARD = "tensorboard"
+TIMING = "timing.jsonl"
+
+_CHECKPOINT = re.compile(r"step-(\d{8,})")
+_LEFTOVER = re.compile(r"\.step-\d{8,}\.\d+\.(new|old)")
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: of the folder, which need not exist.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._descriptor: int | None = None
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step belongs."""
+        return self.path / f"step-{step:08d}"
+
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints, oldest first."""
+        if not self.path.is_dir():
+            return []
+        found = [entry for entry in self.path.iterdir() if _CHECKPOINT.fullmatch(entry.name) and entry.is_dir()]
+        return sorted(found, key=step_of)
+
+    @property
+    def best(self) -> Path | None:
+        """The best checkpoint, if there is one."""
+        link = self.path / BEST
+        return link if link.is_dir() else None
+
+    def open(self, resume: bool) -> None:
+        """Takes the folder for this run, until the process ends or `close`.
+
+        Raises:
+            UsageError: another run is under way in it, or it holds one and `resume` is false.
+            TrainingError: it cannot be written to.
+        """
+        if not resume and self.checkpoints():
+            raise UsageError(
+                f"{self.path} holds a run already: --resume continues it, another --checkpoint-dir begins a new one"
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise TrainingError(f"{self.path}: cannot be used for a run ({error.strerror})") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 100).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise UsageError(f"{self.path}: a run is under way here (process {holder})") from None
+        except OSError as error:
+            logger.warning(
+                "%s: this file system has no locks (%s); start only one run here", self.path, error.strerror
+            )
+        self._descriptor = descriptor
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        for entry in self.path.iterdir():
+            if _LEFTOVER.fullmatch(entry.name):
+                shutil.rmtree(entry, ignore_errors=True)
+
+    def close(self) -> None:
+        """Gives the folder free."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def newest_whole(self) -> tuple[Checkpoint, TrainingState] | None:
+        """The newest checkpoint that can be resumed; a damaged one is passed over with a warning.
+
+        Raises:
+            CheckpointError: there are checkpoints, and none of them is whole.
+        """
+        found = self.checkpoints()
+        for path in reversed(found):
+            try:
+                return read_checkpoint(path), TrainingState.read(path)
+            except CheckpointError as error:
+                logger.warning("%s; going back to the checkpoint before it", error)
+        if found:
+            raise CheckpointError(f"{self.path}: none of the {len(found)} checkpoints can be resumed")
+        return None
+
+    def mark_best(self, step: int) -> None:
+        """Makes `best` point to the checkpoint of a step."""
+        link = self.path / f".{BEST}.{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.checkpoint(step).name, target_is_directory=True)
+        os.replace(link, self.path / BEST)
+
+    def prune(self, keep: int) -> None:
+        """Removes all but the newest `keep` checkpoints and the best."""
+        best = self.best.resolve() if self.best is not None else None
+        for path in self.checkpoints()[:-keep]:
+            if path.resolve() != best:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step in the name of a checkpoint's folder."""
+    return int(checkpoint.name.removeprefix("step-"))

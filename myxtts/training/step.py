@@ -1,0 +1,240 @@
+"""One training step, compiled: batch in, weights moved, nothing read back.
+
+Losses are added up on the device and fetched when someone asks (`TrainingStep.read`). What a step returns is three
+numbers, which tell whoever waits for them that the device has completed it, and the alignment it found.
+
+A step whose loss or gradient is not finite moves no weight. It is counted.
+
+Under XLA the step is two programs in one graph: the gradient, compiled for every shape of batch, and the update,
+which knows no shape and is compiled once. As one program, every shape would take half as long again to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from myxtts.audio.mel import MelSettings
+from myxtts.audio.mel_tf import LogMel
+from myxtts.config.config import XTTSConfig
+from myxtts.data.audio_loader import add_device_features
+from myxtts.models.xtts import XTTS
+from myxtts.training.kept_alignments import KeptAlignments
+from myxtts.training.losses import compute_losses
+
+Batch = Mapping[str, tf.Tensor]
+Shape = tuple[int, int, int]  # clips, frames, tokens
+
+# What `totals` holds: sums over the batches since the last reading, and the last learning rate.
+_SUMS = ("total", "prior", "decoder", "duration", "gradient_norm", "batches", "learning_rate")
+
+# Below this a smaller loss scale cannot be what is missing: the gradient itself is not finite.
+_LEAST_LOSS_SCALE = 1.0
+
+
+class StepResult(NamedTuple):
+    """What a step returns, on the device. All float32: TensorFlow keeps int32 results on the host, so that the call
+    itself would have to wait for them."""
+
+    completion: tf.Tensor  # [3]: steps in a row that were skipped, clips, frames
+    durations: tf.Tensor  # [B, T], by the step's alignment
+
+
+class _Gradient(NamedTuple):
+    gradients: list[tf.Tensor]  # of the loss, scaled if the optimizer scales it
+    losses: tf.Tensor  # [4]
+    clips: tf.Tensor
+    frames: tf.Tensor
+    durations: tf.Tensor  # [B, T]
+
+
+@dataclass(frozen=True)
+class MeanLosses:
+    """Means over the batches since the last reading, without those that were skipped.
+
+    `batches` is 0, and the others are too, if all of them were.
+    """
+
+    total: float
+    prior: float
+    decoder: float
+    duration: float
+    gradient_norm: float
+    batches: int
+    learning_rate: float
+
+    @classmethod
+    def of(cls, totals: tf.Tensor) -> MeanLosses:
+        """From what `TrainingStep.read` gave; waits for the device."""
+        values = dict(zip(_SUMS, totals.numpy().tolist(), strict=True))
+        batches, learning_rate = values.pop("batches"), values.pop("learning_rate")
+        means = {name: value / max(batches, 1.0) for name, value in values.items()}
+        return cls(**means, batches=int(batches), learning_rate=learning_rate)
+
+
+class TrainingStep:
+    """The step of a run, with what it counts.
+
+    Args:
+        model: what is trained.
+        optimizer: built here, for the model's weights.
+        config: of `training` the seed and how the step is run; of `data` what a mel is.
+        spec: the `element_spec` of the batches.
+
+    Attributes:
+        state: by name, the variables beside weights and optimizer that a resumed run needs.
+        shapes: how often each shape was seen, in the order they were first seen.
+    """
+
+    def __init__(
+        self,
+        model: XTTS,
+        optimizer: keras.optimizers.Optimizer,
+        config: XTTSConfig,
+        spec: Mapping[str, tf.TensorSpec],
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        self._settings = MelSettings.from_config(config.data)
+        self._log_mel = LogMel(self._settings)
+        self._seed = fold_seed(config.training.seed)
+        self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._skipped = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._skipped_in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._totals = tf.Variable(tf.zeros([len(_SUMS)]), trainable=False)
+        self.state = {
+            "batches": self._batches,
+            "skipped": self._skipped,
+            "skipped_in_a_row": self._skipped_in_a_row,
+            "totals": self._totals,
+        }
+        self.shapes: dict[Shape, int] = {}
+        self._spec = {name: any_length(one) for name, one in spec.items()}
+        self._training = config.training
+        self._run = self._compile(self._gradient)
+        self._read = tf.function(self._read_totals, autograph=False).get_concrete_function()
+
+    def __call__(self, batch: Batch) -> StepResult:
+        """Dispatches a step. On a GPU it returns before the step is done, on a CPU after."""
+        return self._run(batch)
+
+    def note_shape(self, batch: Batch) -> tuple[Shape, bool]:
+        """The batch's shape, and whether it is new, that is, whether the step will be compiled for it."""
+        clips, tokens = batch["tokens"].shape
+        if "mel" in batch:
+            frames = batch["mel"].shape[1]
+        else:
+            frames = (batch["audio"].shape[1] - self._settings.n_fft) // self._settings.hop_length
+        shape = (clips, frames, tokens)
+        seen = self.shapes.get(shape, 0)
+        self.shapes[shape] = seen + 1
+        return shape, not seen
+
+    def use_alignments(self, kept: KeptAlignments) -> None:
+        """From now on, take the alignment of every clip from `kept` in place of searching for it."""
+        known = kept.on_device()
+
+        def gradient(batch: Batch) -> _Gradient:
+            return self._gradient({**batch, "durations": known(batch["index"], batch["tokens"])})
+
+        self._run = self._compile(gradient)
+        self.shapes.clear()
+
+    def read(self) -> tf.Tensor:
+        """The sums since the last reading, for `MeanLosses.of`; begins new ones. Does not wait for the device."""
+        return self._read()
+
+    @property
+    def skipped(self) -> int:
+        """Steps skipped since the run began; waits for the device."""
+        return int(self._skipped)
+
+    def _compile(self, gradient: Callable[[Batch], _Gradient]) -> Callable[[Batch], StepResult]:
+        """The step, run as the configuration says: eagerly, or as a graph that is traced once for all shapes."""
+        update: Callable[[_Gradient], tf.Tensor] = self._update
+        if self._training.enable_eager_debug or not self._training.enable_graph_mode:
+            return lambda batch: _step(batch, gradient, update)
+        if self._training.enable_xla_compilation:
+            gradient = tf.function(gradient, jit_compile=True, autograph=False)
+            update = tf.function(update, jit_compile=True, autograph=False)
+        return tf.function(
+            lambda batch: _step(batch, gradient, update), input_signature=[self._spec], autograph=False
+        )
+
+    def _gradient(self, batch: Batch) -> _Gradient:
+        features = add_device_features(batch, self._log_mel, self._settings)
+        seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
+        with tf.GradientTape() as tape:
+            outputs = self.model(features, training=True, seed=seed)
+            losses = compute_losses(outputs, self.model.decoder_kind)
+            scaled = self.optimizer.scale_loss(losses.total)
+        gradients = tape.gradient(scaled, self.model.trainable_variables)
+        return _Gradient(
+            [tf.convert_to_tensor(gradient) for gradient in gradients],
+            tf.stack(losses),
+            tf.math.count_nonzero(features["mel_lengths"], dtype=tf.float32),
+            tf.reduce_sum(tf.cast(features["mel_lengths"], tf.float32)),
+            tf.cast(outputs.durations, tf.float32),
+        )
+
+    def _update(self, gradient: _Gradient) -> tf.Tensor:
+        """Moves the weights and counts; what tells of the completion, float32 [3]."""
+        scale = getattr(self.optimizer, "dynamic_scale", None)
+        scale = tf.constant(1.0) if scale is None else tf.convert_to_tensor(scale)
+        norm = tf.linalg.global_norm(gradient.gradients) / scale
+        finite_loss = tf.math.is_finite(gradient.losses[0])
+        finite = finite_loss & tf.math.is_finite(norm)
+        learning_rate = tf.cast(self.optimizer.learning_rate, tf.float32)
+        self._apply(finite, gradient.gradients)
+
+        # A gradient that overflows under a large loss scale is how the scale is found, and not a fault.
+        faulty = ~finite & (~finite_loss | (scale <= _LEAST_LOSS_SCALE))
+        sums = tf.concat([gradient.losses, [norm, 1.0]], axis=0)
+        sums = tf.where(finite, sums, tf.zeros_like(sums)) + self._totals[:-1]
+        self._totals.assign(tf.concat([sums, learning_rate[None]], axis=0))
+        self._batches.assign_add(1)
+        self._skipped.assign_add(tf.cast(~finite, tf.int64))
+        in_a_row = tf.where(faulty, self._skipped_in_a_row + 1, tf.zeros([], tf.int64))
+        self._skipped_in_a_row.assign(in_a_row)
+        return tf.stack([tf.cast(in_a_row, tf.float32), gradient.clips, gradient.frames])
+
+    def _apply(self, finite: tf.Tensor, gradients: list[tf.Tensor]) -> None:
+        variables = self.model.trainable_variables
+        if hasattr(self.optimizer, "dynamic_scale"):
+            self.optimizer.apply(gradients, variables)  # skips by itself, and lowers the scale
+            return
+
+        def apply() -> tf.Tensor:
+            self.optimizer.apply(gradients, variables)
+            return tf.constant(0)
+
+        tf.cond(finite, apply, lambda: tf.constant(0))
+
+    def _read_totals(self) -> tf.Tensor:
+        totals = tf.identity(self._totals)
+        with tf.control_dependencies([totals]):
+            self._totals.assign(tf.zeros_like(totals))
+        return totals
+
+
+def fold_seed(seed: int) -> int:
+    """A seed of up to 63 bits as the 31 that a seed in graph has room for."""
+    return (seed ^ (seed >> 31)) & 0x7FFFFFFF
+
+
+def _step(
+    batch: Batch, gradient: Callable[[Batch], _Gradient], update: Callable[[_Gradient], tf.Tensor]
+) -> StepResult:
+    found = gradient(batch)
+    return StepResult(update(found), found.durations)
+
+
+def any_length(spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Any number of clips, tokens, frames and samples, and the number of mel bands as it is."""
+    return tf.TensorSpec([None] * min(2, spec.shape.rank) + spec.shape.as_list()[2:], spec.dtype)

@@ -1,0 +1,163 @@
+"""What every step cost and how long it waited for data, as it is measured, kept and told.
+
+A step's stall is defined in `myxtts.performance.stall`. Between `begin` and the next `begin` steps follow one
+another; what the loop does in between (validating, saving) belongs to no step.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.stall import StepTimeline
+from myxtts.training.flight import Completed
+from myxtts.training.record_file import RecordFile
+
+# Times are worked up in bulk: often enough to be watched, seldom enough to cost nothing.
+_MOST_PENDING = 64
+_LONGEST_PENDING = 1.0
+
+COMPILING = "compile the step"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Means over a number of steps; steps that were compiled are not among them.
+
+    Attributes:
+        steps: how many.
+        seconds: from the first to the last of them, stalls included.
+        clips_per_second: clips, without empty places.
+        audio_seconds_per_second: seconds of their audio.
+        data_ms: milliseconds per step that the loop waited in `next()`.
+        stall_ms: milliseconds per step that the device waited for its batch.
+        step_ms: milliseconds per step, stalls included.
+    """
+
+    steps: int = 0
+    seconds: float = 0.0
+    clips_per_second: float = 0.0
+    audio_seconds_per_second: float = 0.0
+    data_ms: float = 0.0
+    stall_ms: float = 0.0
+    step_ms: float = 0.0
+
+    @property
+    def stall_share(self) -> float:
+        """Share of step time that the device waited for data, 0 to 1."""
+        return self.stall_ms / self.step_ms if self.step_ms else 0.0
+
+
+class StepTimes:
+    """Works up the times of completed steps: for the monitor, the timing file and the progress line.
+
+    Args:
+        monitor: gets every step, and the time of each compilation as an operation.
+        file: gets a line per step; none: no file.
+        frame_seconds: seconds from one mel frame to the next.
+    """
+
+    def __init__(self, monitor: PerformanceMonitor, file: RecordFile | None, frame_seconds: float) -> None:
+        self._monitor = monitor
+        self._file = file
+        self._frame_seconds = frame_seconds
+        self._lock = threading.Lock()
+        self._origin = time.perf_counter()
+        self._to_unix = time.time() - time.perf_counter()
+        self._pending: list[Completed] = []
+        self._flushed = self._origin
+        self._sums = dict.fromkeys(("steps", "clips", "frames", "data", "stall", "seconds"), 0.0)
+
+    def begin(self) -> None:
+        """Steps begin here, or again after something else; none is in flight."""
+        with self._lock:
+            self._flush()
+            self._origin = time.perf_counter()
+
+    def completed(self, done: Completed) -> bool:
+        """Takes in a step; whether a stretch of steps was worked up, so that `rates` has news."""
+        with self._lock:
+            self._pending.append(done)
+            if len(self._pending) < _MOST_PENDING and done.at - self._flushed < _LONGEST_PENDING:
+                return False
+            self._flush()
+            return True
+
+    def flush(self) -> None:
+        """Works up everything so far."""
+        with self._lock:
+            self._flush()
+
+    def take_rates(self) -> Rates:
+        """Means since the last call."""
+        with self._lock:
+            self._flush()
+            rates = self._rates()
+            self._sums = dict.fromkeys(self._sums, 0.0)
+            return rates
+
+    def rates(self) -> Rates:
+        """Means since the last `take_rates`."""
+        with self._lock:
+            return self._rates()
+
+    def _rates(self) -> Rates:
+        steps, seconds = self._sums["steps"], self._sums["seconds"]
+        if not steps or not seconds:
+            return Rates()
+        return Rates(
+            steps=int(steps),
+            seconds=seconds,
+            clips_per_second=self._sums["clips"] / seconds,
+            audio_seconds_per_second=self._sums["frames"] * self._frame_seconds / seconds,
+            data_ms=1e3 * self._sums["data"] / steps,
+            stall_ms=1e3 * self._sums["stall"] / steps,
+            step_ms=1e3 * seconds / steps,
+        )
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        timeline = StepTimeline(
+            [self._origin, *(done.step.ready for done in self._pending)],
+            [self._origin, *(done.at for done in self._pending)],
+        )
+        stalls, seconds = timeline.stalls.tolist(), timeline.step_times.tolist()
+        for done, stall, lasted in zip(self._pending, stalls, seconds, strict=True):
+            self._add(done, min(stall, lasted), lasted)
+        if self._file is not None:
+            self._file.flush()
+        self._origin = self._flushed = self._pending[-1].at
+        self._pending.clear()
+
+    def _add(self, done: Completed, stall: float, seconds: float) -> None:
+        waited = done.step.ready - done.step.asked
+        if done.step.compiled:
+            self._monitor.log_operation(COMPILING, seconds)
+        else:
+            self._monitor.log_step_timing(stall, seconds - stall, done.clips)
+            for name, value in (
+                ("steps", 1),
+                ("clips", done.clips),
+                ("frames", done.frames),
+                ("data", waited),
+                ("stall", stall),
+                ("seconds", seconds),
+            ):
+                self._sums[name] += value
+        if self._file is not None:
+            self._file.write(
+                {
+                    "batch": done.step.batch,
+                    "time": round(done.at + self._to_unix, 4),
+                    "data_ms": round(1e3 * waited, 3),
+                    "stall_ms": round(1e3 * stall, 3),
+                    "step_ms": round(1e3 * seconds, 3),
+                    "clips": done.clips,
+                    "audio_seconds": round(done.frames * self._frame_seconds, 3),
+                    "shape": done.step.shape,
+                    "compiled": done.step.compiled,
+                }
+            )

@@ -1,0 +1,189 @@
+"""Trains a voice: data, model, one compiled step after another, and everything that is kept of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.batch_source import BatchSource
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.position import Position
+from myxtts.errors import CheckpointError, UsageError
+from myxtts.models.checkpoint import WEIGHTS, Checkpoint, differences, read_checkpoint
+from myxtts.models.create import create_model
+from myxtts.models.xtts import XTTS
+from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
+from myxtts.training.device import precision_policy, prepare_device
+from myxtts.training.journal import Vocoder
+from myxtts.training.loop import TrainingData, TrainingLoop, TrainingResult
+from myxtts.training.progress import LoggingObserver, Observer
+from myxtts.training.run_folder import RunFolder
+from myxtts.training.training_state import TrainingState
+
+if TYPE_CHECKING:
+    from myxtts.data.precompute import Progress as PrecomputeProgress
+
+logger = logging.getLogger(__name__)
+
+EAGER_WARNING = (
+    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 8 times as long as "
+    "a graph and 12 times as long as XLA"
+)
+
+
+class XTTSTrainer:
+    """Trains a model on a data set.
+
+    ```python
+    config = XTTSConfig(data_path="./data/ljspeech", checkpoint_dir="./runs/voice", max_steps=10_000)
+    trainer = XTTSTrainer(config)
+    train_dataset, val_dataset = trainer.prepare_datasets()
+    result = trainer.train(train_dataset, val_dataset)
+    ```
+
+    Args:
+        config: everything about the run.
+        model: what to train; none: a new model as the configuration describes it.
+        resume: continue the run in `checkpoint_dir` where its newest whole checkpoint stands; begin it if there is
+            none.
+        init_from: a checkpoint whose weights a new run starts with, such as another voice's.
+        observer: is told how the run goes; none: it is logged.
+        vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; none: no audio is written there.
+
+    Raises:
+        UsageError: the folder holds another run, or the device cannot be had.
+        CheckpointError: a checkpoint cannot be used with this configuration.
+    """
+
+    def __init__(
+        self,
+        config: XTTSConfig,
+        model: XTTS | None = None,
+        *,
+        resume: bool = False,
+        init_from: str | os.PathLike[str] | None = None,
+        observer: Observer | None = None,
+        vocoder: Vocoder | None = None,
+    ) -> None:
+        self.config = config
+        self.observer: Observer = observer or LoggingObserver()
+        self.monitor: PerformanceMonitor = start_performance_monitoring()
+        self.device = prepare_device(config.training)
+        self.folder = RunFolder(config.training.checkpoint_dir)
+        self.folder.open(resume)
+        self.vocoder = vocoder
+        self._restored: TrainingState | None = None
+        self._train: tf.data.Dataset | None = None
+        self._source: BatchSource | None = None
+
+        keras.utils.set_random_seed(config.training.seed % 2**32)
+        with tf.device(self.device.name):
+            self.model = model or create_model(config, precision_policy(config.training, self.device))
+        found = self.folder.newest_whole() if resume else None
+        if found is not None:
+            checkpoint, self._restored = found
+            _require_same(checkpoint, config)
+        elif init_from is not None:
+            self._start_from(read_checkpoint(Path(init_from)))
+
+    def prepare_datasets(self, progress: PrecomputeProgress | None = None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+        """Prepares the data set as `preprocessing_mode` says.
+
+        Args:
+            progress: watches the store being made.
+
+        Returns:
+            The training batches, epoch after epoch without end, from where a resumed run stands; and one pass over
+            the validation batches.
+
+        Raises:
+            DataError: the data set cannot be used, or a resumed run would see other batches than before.
+        """
+        prepared = LJSpeechDataset(None, self.config).prepare(progress)
+        source = BatchSource.build(prepared, self.config.data, "train")
+        seed = self.config.training.seed
+        if self._restored is not None and self._restored.run.position is not None:
+            dataset = source.resume(self._restored.run.position)
+        else:
+            dataset = source.dataset(seed=seed)
+        self._source, self._train = source, dataset
+        validation = BatchSource.build(prepared, self.config.data, "val")
+        return dataset, validation.dataset(shuffle=False, epochs=1)
+
+    def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
+        """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
+
+        Args:
+            train_dataset: from `prepare_datasets`, or any dataset of such batches (docs/training.md). Such a one is
+                repeated, and begins anew when a run is resumed.
+            val_dataset: one pass over batches to validate with; none: no validation, and no best checkpoint.
+
+        Raises:
+            TrainingError: it cannot go on: loss not finite, no memory, or the last checkpoint cannot be written.
+            UsageError: nothing says how long to train.
+        """
+        if self.config.training.enable_eager_debug or not self.config.training.enable_graph_mode:
+            logger.warning("%s", EAGER_WARNING)
+        if val_dataset is not None and val_dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise UsageError("the validation data has no end; give one pass over it")
+        tf.config.run_functions_eagerly(self.config.training.enable_eager_debug)
+        try:
+            with tf.device(self.device.name):
+                loop = TrainingLoop(
+                    self.model,
+                    self.config,
+                    self._data(train_dataset, val_dataset),
+                    self.folder,
+                    self.observer,
+                    self.monitor,
+                    synchronous=not self.device.is_gpu,
+                    vocoder=self.vocoder,
+                    restored=self._restored,
+                )
+                return loop.run()
+        finally:
+            tf.config.run_functions_eagerly(False)
+            self.folder.close()
+
+    def _data(self, train: tf.data.Dataset, validation: tf.data.Dataset | None) -> TrainingData:
+        if self._source is not None and train is self._train:
+            plan = self._source.plan
+            position = self._restored.run.position if self._restored is not None else None
+            return TrainingData(
+                train,
+                validation,
+                batches_per_epoch=len(plan),
+                expected_shapes=len(plan.buckets),
+                position=position or Position.start(plan, self.config.training.seed),
+                ids=self._source.clips.ids,
+                token_lengths=self._source.clips.token_lengths,
+            )
+        cardinality = int(train.cardinality())
+        if cardinality == 0:
+            raise UsageError("the training data is empty")
+        known = cardinality > 0
+        if not known and self.config.training.max_steps is None:
+            raise UsageError("max_steps should be set, since nobody knows how long an epoch of this data is")
+        repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
+        return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
+
+    def _start_from(self, checkpoint: Checkpoint) -> None:
+        _require_same(checkpoint, self.config)
+        try:
+            self.model.load_weights(checkpoint.path / WEIGHTS)
+        except (OSError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"{checkpoint.path}: its weights do not fit the model: {str(error).splitlines()[0]}"
+            ) from error
+        self.observer.message(f"starting with the weights of {checkpoint.path}")
+
+
+def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:
+    if found := differences(checkpoint, config):
+        raise CheckpointError(f"{checkpoint.path}: of another configuration: {'; '.join(found)}")

@@ -1,0 +1,50 @@
+"""What a run trains on, and what it knows about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import TrainingConfig
+from myxtts.data.position import Position
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Batches, and where they come from if that is known.
+
+    Attributes:
+        train: batches without end.
+        validation: one pass over the validation batches, or None.
+        batches_per_epoch: None if nobody knows.
+        expected_shapes: shapes that the batches come in; None if nobody knows.
+        position: where `train` begins; None for data that cannot be resumed.
+        ids: of the clips, by a batch's `index`.
+        token_lengths: int [N], of the same clips.
+    """
+
+    train: tf.data.Dataset
+    validation: tf.data.Dataset | None = None
+    batches_per_epoch: int | None = None
+    expected_shapes: int | None = None
+    position: Position | None = None
+    ids: Sequence[str] | None = None
+    token_lengths: np.ndarray | None = None
+
+    def total_steps(self, config: TrainingConfig) -> int:
+        """Optimizer steps of the whole run: `max_steps`, or as many as the epochs have."""
+        if config.max_steps is not None or self.batches_per_epoch is None:
+            return config.max_steps or 1
+        return max(1, config.epochs * self.batches_per_epoch // config.gradient_accumulation_steps)
+
+    def epoch_of(self, batch: int) -> int:
+        """The epoch that batch number `batch` (from 0) is in, from 0."""
+        return batch // self.batches_per_epoch if self.batches_per_epoch else 0
+
+    def clip_names(self, index: Sequence[int]) -> list[str]:
+        """Names of the clips of a batch, without empty places."""
+        rows = [row for row in index if row >= 0]
+        return [str(row) if self.ids is None else self.ids[row] for row in rows]
