@@ -124,7 +124,7 @@ def make_data(folder: Path, clips: int, runtime_clips: int, batch_size: int, run
     data = BenchData(str(folder), clips, runtime_clips, batch_size, runtime_batch_size)
     settings = MelSettings()
     frames = ljspeech_frames(clips, settings)
-    pool = _random_mels(settings)
+    pool = random_mels(settings)
     random = np.random.default_rng(SEED + 1)
     first = random.integers(0, len(pool) - frames.max(), clips)
     mels = [pool[start : start + count] for start, count in zip(first, frames, strict=True)]
@@ -192,7 +192,7 @@ def _finish_store(
     write_version(folder, clips, records[0], records[1], settings, mel.padding_value, [])
 
 
-def _random_mels(settings: MelSettings) -> np.ndarray:
+def random_mels(settings: MelSettings) -> np.ndarray:
     """float32 [100,000, n_mels], in the range of log-mels."""
     values = np.random.default_rng(SEED).standard_normal((100_000, settings.n_mels), np.float32)
     return np.maximum(2 * values - 5, settings.padding_value).astype(np.float32)

@@ -61,6 +61,8 @@ def runtime(data: BenchData, device: str) -> Source:
         on_device=device == "accelerator",
     )
     batches = _endless(loader, plan)
+    for _ in range(len(plan)):  # every shape is compiled once, in the first epoch
+        next(batches)
     clips_per_batch = plan.clips / len(plan)
     if device == "host":
         return Source(batches, clips_per_batch, plan.padding_share)
