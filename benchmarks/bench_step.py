@@ -1,0 +1,123 @@
+"""One training step: eager, as a graph, compiled by XLA, and what the alignment search costs in each.
+
+    .venv/bin/python benchmarks/bench_step.py [--size tiny] [--decoder auto] [--clips 16] [--frames 400] …
+
+The batch is random, with all places filled, and carries references. A step is the forward pass, the gradients and
+AdamW with clipping and an average of weights. The search's share is what a step saves when durations are given to
+it (`freeze_alignment_after`).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from common import describe_machine, parser, print_table, write_json
+
+from myxtts.config.config import XTTSConfig
+from myxtts.models.create import create_model
+from myxtts.models.xtts import XTTS
+from myxtts.training.losses import compute_losses
+
+
+def random_batch(model: XTTS, clips: int, tokens: int, frames: int) -> dict[str, tf.Tensor]:
+    rng = np.random.default_rng(0)
+    mel = rng.normal(-5, 2, (clips, frames, model.n_mels))
+    return {
+        "tokens": tf.constant(rng.integers(1, model.vocab_size, (clips, tokens)), tf.int32),
+        "token_lengths": tf.fill([clips], tokens),
+        "mel": tf.constant(mel, tf.float16),
+        "mel_lengths": tf.fill([clips], frames),
+        "language": tf.zeros([clips], tf.int32),
+        "reference_mel": tf.constant(mel[:, : min(frames, 258)], tf.float16),
+    }
+
+
+def make_step(model: XTTS) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
+    optimizer = keras.optimizers.AdamW(1e-3, global_clipnorm=1.0, use_ema=True)
+    variables = model.trainable_variables
+    optimizer.build(variables)
+
+    def step(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = compute_losses(model(batch, training=True, seed=[0, 0]), model.decoder_kind)
+        optimizer.apply(tape.gradient(losses.total, variables), variables)
+        return losses.total
+
+    return step
+
+
+def measure(step: Callable[..., tf.Tensor], batch: dict[str, tf.Tensor], steps: int) -> tuple[float, float]:
+    """Milliseconds of the first step, which traces and compiles, and the median of the others."""
+    times = []
+    for _ in range(steps + 1):
+        start = time.perf_counter()
+        step(batch).numpy()
+        times.append(1000 * (time.perf_counter() - start))
+    return times[0], statistics.median(times[1:])
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--size", default="tiny", choices=("tiny", "base"))
+    options.add_argument("--decoder", default="auto", choices=("auto", "regression", "flow"))
+    options.add_argument("--clips", type=int, default=16)
+    options.add_argument("--frames", type=int, default=400)
+    options.add_argument("--tokens", type=int, default=150)
+    options.add_argument("--steps", type=int, default=15)
+    given = options.parse_args()
+
+    model = create_model(XTTSConfig(size=given.size, decoder=given.decoder))
+    batch = random_batch(model, given.clips, given.tokens, given.frames)
+    known = {**batch, "durations": tf.function(model.align)(batch)}
+    step = make_step(model)
+    ways: dict[str, tuple[Callable[..., tf.Tensor], int]] = {
+        "eager": (step, min(2, given.steps)),
+        "graph": (tf.function(step, autograph=False), given.steps),
+        "XLA": (tf.function(step, autograph=False, jit_compile=True), given.steps),
+    }
+    results: dict[str, dict[str, Any]] = {}
+    for name, (run, steps) in ways.items():
+        first, searched = measure(run, batch, steps)
+        _, given_durations = measure(run, known, steps)
+        results[name] = {
+            "first_step_ms": first,
+            "step_ms": searched,
+            "with_durations_ms": given_durations,
+            "search_share": 1 - given_durations / searched,
+            "clips_per_second": 1000 * given.clips / searched,
+            "times_faster_than_eager": results["eager"]["step_ms"] / searched if results else 1.0,
+        }
+
+    print(describe_machine())
+    print(
+        f"{given.size}, {model.decoder_kind}, {model.count_params():,} parameters; "
+        f"{given.clips} clips of {given.frames} frames and {given.tokens} tokens"
+    )
+    rows = [
+        [
+            name,
+            f"{row['step_ms']:,.0f}",
+            f"{row['times_faster_than_eager']:.1f}",
+            f"{row['clips_per_second']:.0f}",
+            f"{row['with_durations_ms']:,.0f}",
+            f"{100 * row['search_share']:.1f} %",
+            f"{row['first_step_ms'] / 1000:.1f}",
+        ]
+        for name, row in results.items()
+    ]
+    columns = ["step", "ms", "× eager", "clips/s", "ms, durations given", "search's share", "first step, s"]
+    print_table("Training step", columns, rows)
+    write_json(given.json, {"options": vars(given) | {"json": str(given.json)}, "results": results})
+
+
+if __name__ == "__main__":
+    main()
