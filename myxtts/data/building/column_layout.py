@@ -80,6 +80,7 @@ class ColumnLayout:
         self._written: dict[int, Task | Run] = {}  # to be journaled, by first clip
         self._copied_to: dict[int, int] = {}  # first row of a run, by first clip
         self._unplaced = 0
+        self._unjournaled = 0  # tasks that a kill would lose
 
     def run(self, todo: Iterator[Run | Work]) -> None:
         """Works through the rest of the plan, in order."""
@@ -99,7 +100,9 @@ class ColumnLayout:
     def _accepts(self, segment: Run | Work) -> bool:
         if isinstance(segment, Run):
             return len(self._ready) < _AHEAD * self._pool.count + 1
-        return self._pool.has_room() and self._unplaced < _AHEAD * self._pool.count
+        # A worker that writes slowly must not let the others run ahead of the journal either.
+        ahead = _AHEAD * self._pool.count
+        return self._pool.has_room() and self._unplaced < ahead and self._unjournaled < 2 * ahead
 
     def _take(self, segment: Run | Work) -> None:
         if isinstance(segment, Run):
@@ -108,6 +111,7 @@ class ColumnLayout:
         rows = range(segment.first, segment.first + segment.count)
         items = [self._item(row) for row in rows]
         self._unplaced += 1
+        self._unjournaled += 1
         self._pool.submit(Task(segment.first, self._column.name, items))
 
     def _handle(self, event: Computed | Written) -> None:
@@ -163,6 +167,7 @@ class ColumnLayout:
                 records.append(packed)
                 rows += done
                 count = len(segment.results)
+                self._unjournaled -= 1
             self._journaled += count
             clips += count
         if records:
