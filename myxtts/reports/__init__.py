@@ -1,0 +1,1 @@
+"""Reports as single files that open anywhere."""
