@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import xxhash
 
 from myxtts.config.config import DataConfig
 from myxtts.data.audio_files import AudioFolder, EscapingId, canonical_id, split_id
@@ -83,6 +85,15 @@ class Metadata:
     def rows(self, split: Split) -> np.ndarray:
         """Positions in `clips` of the clips of one split, int64."""
         return np.flatnonzero([given == split for given in self.splits])
+
+    def origin(self) -> dict[str, Any]:
+        """What a model trained on these clips should remember of them: the names of the training `speakers`, and
+        `clips`, a hash of the training clips' ids and texts by which the data set is known again elsewhere."""
+        trained = [self.clips[row] for row in self.rows("train")]
+        digest = xxhash.xxh3_64()
+        for clip in trained:
+            digest.update(f"{clip.id}\0{clip.text}\0".encode())
+        return {"speakers": sorted({clip.speaker for clip in trained}), "clips": digest.hexdigest()}
 
     def leave_out(self, problems: Iterable[Problem]) -> Metadata:
         """The same without the clips that `problems` name, which are added to those known."""

@@ -100,7 +100,12 @@ class Milestones:
             run.position = self._data.position.advance(run.batch - self._began_at)
         with self._monitor.time_operation(COPYING):
             state = TrainingState.capture(run, self._step, self._kept)
-        details = {"step": step, "epoch": self._data.epoch_of(run.batch), "best_validation_loss": run.best_loss}
+        details = {
+            "step": step,
+            "epoch": self._data.epoch_of(run.batch),
+            "best_validation_loss": run.best_loss,
+            **self._data.origin,
+        }
         self.writer.save(Save(step, self._averaged, state, details, best))
         self.saved_batch = run.batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
@@ -81,6 +81,7 @@ class XTTSTrainer:
         self._restored: TrainingState | None = None
         self._train: tf.data.Dataset | None = None
         self._source: BatchSource | None = None
+        self._origin: dict[str, Any] = {}
 
         keras.utils.set_random_seed(config.training.seed % 2**32)
         with tf.device(self.device.name):
@@ -112,7 +113,7 @@ class XTTSTrainer:
             dataset = source.resume(self._restored.run.position)
         else:
             dataset = source.dataset(seed=seed)
-        self._source, self._train = source, dataset
+        self._source, self._train, self._origin = source, dataset, prepared.metadata.origin()
         validation = BatchSource.build(prepared, self.config.data, "val")
         return dataset, validation.dataset(shuffle=False, epochs=1)
 
@@ -163,6 +164,7 @@ class XTTSTrainer:
                 position=position or Position.start(plan, self.config.training.seed),
                 ids=self._source.clips.ids,
                 token_lengths=self._source.clips.token_lengths,
+                origin=self._origin,
             )
         cardinality = int(train.cardinality())
         if cardinality == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +25,7 @@ class TrainingData:
         position: where `train` begins; None for data that cannot be resumed.
         ids: of the clips, by a batch's `index`.
         token_lengths: int [N], of the same clips.
+        origin: what checkpoints tell of the data: the training `speakers`, and `clips`, a hash of the training clips.
     """
 
     train: tf.data.Dataset
@@ -33,6 +35,7 @@ class TrainingData:
     position: Position | None = None
     ids: Sequence[str] | None = None
     token_lengths: np.ndarray | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def total_steps(self, config: TrainingConfig) -> int:
         """Optimizer steps of the whole run: `max_steps`, or as many as the epochs have."""
