@@ -6,8 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from myxtts.text import TextSettings, Tokenizer, normalize
+from myxtts.text import LANGUAGES, TextSettings, Tokenizer, normalize
 from myxtts.text.espeak import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
@@ -111,6 +113,14 @@ def test_all_of_ljspeech_has_no_unknown_symbol_and_comes_back_from_its_ids(ljspe
     assert all("<unk>" not in tokenizer.decode(ids) for ids in encoded)
     spoken = tokenizer.transcribe([normalize(text, "en") for text in ljspeech_transcripts[::10]], "en")
     assert ["".join(tokenizer.decode(ids)[1:-1]) for ids in encoded[::10]] == spoken
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(LANGUAGES))
+def test_any_text_has_phonemes_or_is_counted_as_unknown(text: str, language: str) -> None:
+    tokenizer = Tokenizer(TextSettings(symbols="phonemes"))
+    ids = tokenizer.encode(text, language)
+    assert (ids == 1).sum() == sum(tokenizer.unknown.values())
 
 
 def test_a_language_of_espeak_ng_is_added_by_configuration_alone() -> None:

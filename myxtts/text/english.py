@@ -1,7 +1,6 @@
 """English as it is written, to English as it is said.
 
-Rules run from the most specific to the most general: addresses, abbreviations, dates, times, money, measures,
-telephone numbers, and at last any digits left. American usage where the two differ (5/12 is May twelfth).
+Addresses first, then abbreviations, numbers (`english_numbers`), letters that are spelled, and at last the signs.
 """
 
 from __future__ import annotations
@@ -9,34 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from myxtts.text.english_numbers import DIGIT_RULES
 from myxtts.text.english_tables import (
     ABBREVIATIONS,
     ADDRESS_SIGNS,
-    CURRENCIES,
-    DOLLAR_COUNTRIES,
     LATIN_ABBREVIATIONS,
-    MAGNITUDES,
-    MONTH_ABBREVIATIONS,
-    MONTHS,
     NUMBERED,
-    NUMBERED_ABBREVIATIONS,
     REGNAL,
     SIGNS,
     SPELLED,
     SPELLED_UNLESS_SHOUTED,
-    UNITS,
 )
-from myxtts.text.numbers import cardinal, decimal, ordinal, spell_digits
-from myxtts.text.rules import Match, Rule, any_of, apply_digit_rules, say_addresses
+from myxtts.text.numbers import cardinal, ordinal
+from myxtts.text.rules import Match, any_of, apply_digit_rules, say_addresses
 from myxtts.text.unicode_cleanup import fold, tidy
-
-_INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,6}(?![0-9])|[0-9]{1,18})"
-_NUMBER = rf"(?:{_INTEGER}(?:\.[0-9]{{1,18}})?|\.[0-9]{{1,18}})"
-_ALONE_BEFORE = r"(?<![\w.,/:-])"
-_MONTH = any_of((*MONTHS, *MONTH_ABBREVIATIONS))
-_DAY = r"(3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?"
-_YEAR = r"([12][0-9]{3})(?![0-9,/:]|\.[0-9]|-[0-9])"
-
 
 _TITLE = re.compile(r"\b(Mr|Mrs|Ms|Dr)\b\.?(?= [A-Z])")
 _SAINT = re.compile(r"\bSt\.(?= [A-Z])")
@@ -44,76 +29,26 @@ _STREET = re.compile(r"(?<=[a-z] )St\.(?! [A-Z])")
 _DRIVE = re.compile(r"\b([A-Z][a-z]{1,30}) Dr\.(?! [A-Z])")
 _DOCTOR = re.compile(r"\bDr\.")
 _ABBREVIATION = re.compile(rf"\b({any_of(ABBREVIATIONS)})\.(?!\w)")
-_NUMBERED_ABBREVIATION = re.compile(rf"\b({any_of(NUMBERED_ABBREVIATIONS)})\.? ?(?=[0-9])")
 _LATIN = re.compile(rf"(?<![\w.])({any_of(LATIN_ABBREVIATIONS)})\.?(?![\w.])", re.IGNORECASE)
 _DOTTED_LETTERS = re.compile(r"(?<![\w.])(?:[A-Za-z]\.){2,8}(?:[A-Za-z](?![\w.]))?('s\b|s\b)?")
 _INITIALS = re.compile(r"(?<![\w.'-])((?:[A-Z]\. ){2,4})(?=[A-Z][a-z])")
-_INITIAL = re.compile(r"(?<![\w.'-])([B-HJ-Z])\.(?= [A-Z][a-z])")
+# After a name, or a word that a name follows; elsewhere the stop may end a sentence ("vitamin C. The").
+_INITIAL = re.compile(
+    r"(^|[A-Z][\w'-]{1,20} |\b(?:and|as|by|for|from|name|of|that|to|when|with) )([B-HJ-Z])\.(?= [A-Z][a-z])"
+)
 _CAPITALS = re.compile(r"(?<![\w'-])([A-Z]{2,6})('?s)?(?![\w-])")
 _VOWEL = re.compile(r"[AEIOUY]")
 _ROMAN = r"(M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))\b"
 _ROMAN_NUMBER = re.compile(rf"\b({NUMBERED}) (?=[MDCLXVI]{{1,15}}\b){_ROMAN}")
-_ROMAN_RANK = re.compile(rf"\b({REGNAL}) (?=[LXVI]{{1,15}}\b){_ROMAN}(?!\.[A-Z])")
-
-_ISO_DATE = re.compile(
-    r"(?<![\w/.-])([12][0-9]{3})([-/.])(0?[1-9]|1[0-2])\2(3[01]|[12][0-9]|0?[1-9])(?![\w/-]|\.[0-9])"
-)
-_SLASH_DATE = re.compile(r"(?<![\w/.-])([0-9]{1,2})([-/.])([0-9]{1,2})\2([12][0-9]{3}|[0-9]{2})(?![\w/-]|\.[0-9])")
-_MONTH_DAY = re.compile(rf"\b({_MONTH})\b\.? {_DAY}(?![\w:/]|[.,][0-9])(?:,? {_YEAR})?")
-_DAY_MONTH = re.compile(rf"(?<![\w./:-])((?:the )?){_DAY} (?:of )?({_MONTH})\b\.?(?:,? {_YEAR})?", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b({any_of(MONTH_ABBREVIATIONS)})\b\.? (?=[12][0-9]{{3}}\b)")
-_DECADE = re.compile(r"(?<![\w.,])([12][0-9])?([0-9])0'?s\b|(?<!\w)'([2-9])0s\b")
-_TIME = re.compile(
-    r"(?<![\w:.])([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?(?![0-9:])(?: ?([ap])\.? ?m\b\.?)?",
-    re.IGNORECASE,
-)
-_HOUR = re.compile(r"(?<![\w:.])(1[0-2]|0?[1-9]) ?([ap])\.?m\b\.?", re.IGNORECASE)
+# "To George I said" is no king's name.
+_ROMAN_RANK = re.compile(rf"\b({REGNAL}) (?=[LXVI]{{1,15}}\b)(?!I (?!of\b|was\b|and\b)){_ROMAN}(?!\.[A-Z])")
 _COLON_IN_WORD = re.compile(r"(?<=[a-z]):(?=[a-z])")  # "two:fifteen"
 _HALF_DAY = re.compile(r"(?<![\w.])([ap])\.m\.?(?!\w)", re.IGNORECASE)
-
-_MONEY_BEFORE = re.compile(
-    rf"(-)?(?<![A-Za-z])(US|CA|C|A|AU|NZ|HK)?([$€£¥₹₽₩₺₪₿]) ?({_NUMBER})(?: ?({any_of(MAGNITUDES)})\b)?"
-)
-_MONEY_AFTER = re.compile(
-    rf"{_ALONE_BEFORE}(-)?({_NUMBER})(?: ?({any_of(MAGNITUDES)}))?"
-    r" ?([$€£¥₹₽₩₺₪₿¢]|(?:USD|EUR|GBP|CHF|JPY|CAD|AUD)\b)"
-)
-_FEET_INCHES = re.compile(r"(?<![\w.])([0-9]{1,2})'([0-9]{1,2})(?:\"|'')")
-_MEASURE = re.compile(rf"(?<![\w.,/:])(-)?({_NUMBER})(?:-({_NUMBER}))?[ -]?({any_of(UNITS)})(?![\w²³])")
-_PHONE = re.compile(
-    r"(?<![\w.+-])(?:"
-    r"\+[0-9]{1,3}(?:[ .-]?\(?[0-9]{1,4}\)?){2,6}"
-    r"|(?:1[ .-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[ .-])[0-9]{3}[ .-][0-9]{4}"
-    r"|[2-9][0-9]{2}-[0-9]{4}"
-    r")(?![\w-])"
-)
-_DIGIT_CHAIN = re.compile(r"(?<![\w.,-])[0-9]{1,12}(?:-[0-9]{1,12}){2,8}(?![\w-]|[.,][0-9])")
-_ORDINAL = re.compile(r"(?<![\w.])([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})(?:st|nd|rd|th)\b", re.IGNORECASE)
-_FRACTION = re.compile(r"(?<![\w./,])(?:([0-9]{1,6})[ -])?([0-9]{1,3})/([0-9]{1,3})(?![\w/]|\.[0-9])")
-_SAID_AS_PAIR = re.compile(r"(?<![\w/.])(24/7|9/11)(?![\w/])")
-_DIALLED = re.compile(r"\b([Cc]all(?:ed|ing)?|[Dd]ial(?:l?ed|l?ing)?) ([0-9]{3,6})(?![\w-]|[.,][0-9])")
-_TIME_RANGE = re.compile(r"(?<=[0-9])( ?[apAP]\.?[mM]\.?) ?- ?(?=[0-9])|(?<=:[0-9]{2}) ?- ?(?=[0-9]{1,2}:[0-9]{2})")
-_BY = re.compile(r"(?<=[0-9]) ?[x×] ?(?=[0-9])")
-_RANGE = re.compile(rf"{_ALONE_BEFORE}({_NUMBER})(%?) ?- ?({_NUMBER})(?![\w-])")
-_POINTED = re.compile(r"(?<![\w.])[0-9]{1,9}(?:\.[0-9]{1,9}){2,8}(?![\w]|\.[0-9])")
-_POWER = re.compile(r"\^ ?(?=[0-9-])")
-_MINUS = re.compile(r"(?<![\w)])-(?=\.?[0-9])")
-_NUMBER_SIGN = re.compile(r"# ?(?=[0-9])")
 _HASHTAG = re.compile(r"#(?=[A-Za-z])")
-_ABOUT = re.compile(r"~ ?(?=[0-9])")
-_TIMES = re.compile(r"(?<=[0-9]) ?\* ?(?=[0-9])")
-_SCIENTIFIC = re.compile(r"(?<![\w.])([0-9]{1,15}(?:\.[0-9]{1,15})?)[eE]([+-]?)([0-9]{1,3})(?!\w)")
-_ANY_NUMBER = re.compile(rf"({_INTEGER})(?![0-9])(?:\.([0-9]{{1,18}})(?![0-9]))?|\.([0-9]{{1,18}})|[0-9]+")
-_STUCK_BEFORE = re.compile(r"(?<=[^\W\d_])(?=[0-9])")
-_STUCK_AFTER = re.compile(r"(?<=[0-9])(?=[^\W\d_])")
-_HYPHEN_TO_DIGIT = re.compile(r"(?<=[^\W\d_])-(?=[0-9])|(?<=[0-9])-(?=[^\W\d_])")
-
 _HAS_DIGIT = re.compile(r"[0-9]")
 _HAS_SIGN = re.compile("[" + re.escape("".join(SIGNS)) + "]")
 _MAY_BE_ABBREVIATED = re.compile(rf"\.(?=.)|\b(?:Mr|Mrs|Ms|Dr)\b|\b(?:{any_of(ABBREVIATIONS)}|St|[A-Za-z])\.$")
 _HAS_CAPITALS = re.compile(r"[A-Z]{2}| [IVX]\b")
-
-_HALVES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
 def say(text: str) -> str:
@@ -123,7 +58,7 @@ def say(text: str) -> str:
     if _MAY_BE_ABBREVIATED.search(text):
         text = _abbreviations(text)
     if _HAS_DIGIT.search(text):
-        text = apply_digit_rules(text, _DIGIT_RULES)
+        text = apply_digit_rules(text, DIGIT_RULES)
     if _HAS_CAPITALS.search(text):
         text = _capitals(text)
     if _HAS_SIGN.search(text):
@@ -155,7 +90,7 @@ def _abbreviations(text: str) -> str:
         swap(_ABBREVIATION, lambda m: ABBREVIATIONS[m[1]])
         swap(_DOTTED_LETTERS, _dotted_letters)
         text = _INITIALS.sub(lambda m: "-".join(re.findall("[A-Z]", m[1])) + " ", text)
-        text = _INITIAL.sub(r"\1", text)
+        text = _INITIAL.sub(r"\1\2", text)
     return text
 
 
@@ -194,216 +129,3 @@ def _roman(numeral: str) -> int:
         value = values[letter]
         total += -value if value < values.get(following, 0) else value
     return total
-
-
-def _year(digits: str) -> str:
-    """1984 as nineteen eighty-four, 1905 as nineteen oh five, 2007 as two thousand seven."""
-    number = int(digits)
-    century, rest = divmod(number, 100)
-    if not 1100 <= number <= 2099 or 2000 <= number <= 2009:
-        return f"two thousand {cardinal(str(rest), 'en')}" if 2000 < number <= 2009 else cardinal(digits, "en")
-    first = cardinal(str(century), "en")
-    if rest == 0:
-        return f"{first} hundred"
-    if rest < 10:
-        return f"{first} oh {cardinal(str(rest), 'en')}"
-    return f"{first} {cardinal(str(rest), 'en')}"
-
-
-def _date(year: str | None, month: int, day: str) -> str:
-    spoken = f"{MONTHS[month - 1]} {ordinal(day, 'en')}"
-    return f"{spoken}, {_year(year)}" if year else spoken
-
-
-def _iso_date(match: Match) -> str:
-    return _date(match[1], int(match[3]), match[4])
-
-
-def _slash_date(match: Match) -> str:
-    month, day, year = int(match[1]), int(match[3]), match[4]
-    if match[2] == "." or month > 12:
-        month, day = day, month
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return match.group()
-    if len(year) == 2:
-        if match[2] != "/":
-            return match.group()
-        year = ("20" if int(year) < 50 else "19") + year
-    return _date(year, month, str(day))
-
-
-def _month_number(name: str) -> int:
-    return MONTHS.index(MONTH_ABBREVIATIONS.get(name, name)) + 1
-
-
-def _month_day(match: Match) -> str:
-    return _date(match[3], _month_number(match[1]), match[2])
-
-
-def _day_month(match: Match) -> str:
-    month = match[3].capitalize()
-    spoken = f"{match[1] or 'the '}{ordinal(match[2], 'en')} of {MONTHS[_month_number(month) - 1]}"
-    return f"{spoken}, {_year(match[4])}" if match[4] else spoken
-
-
-def _decade(match: Match) -> str:
-    century, tens = match[1], match[2] or match[3]
-    if century and tens == "0":
-        return "two thousands" if century == "20" else f"{cardinal(century, 'en')} hundreds"
-    if tens in "01":
-        return match.group()
-    spoken = cardinal(tens + "0", "en")[:-1] + "ies"
-    return f"{cardinal(century, 'en')} {spoken}" if century else spoken
-
-
-def _time(match: Match) -> str:
-    hour, minute, second, half = match[1], match[2], match[3], match[4]
-    spoken = cardinal(str(int(hour)), "en")
-    if int(minute):
-        spoken += (" oh " if minute[0] == "0" else " ") + cardinal(str(int(minute)), "en")
-    elif not half and not second:
-        spoken += " o'clock" if 1 <= int(hour) <= 12 else " hundred hours"
-    if second:
-        spoken += f" and {cardinal(str(int(second)), 'en')} {'second' if int(second) == 1 else 'seconds'}"
-    return _with_half_day(match, spoken, half)
-
-
-def _hour(match: Match) -> str:
-    return _with_half_day(match, cardinal(str(int(match[1])), "en"), match[2])
-
-
-def _with_half_day(match: Match, spoken: str, half: str | None) -> str:
-    if not half:
-        return spoken
-    ends_sentence = match.group().endswith(".") and match.end() == len(match.string)
-    return f"{spoken} {half.upper()}-M" + ("." if ends_sentence else "")
-
-
-def _number(written: str) -> str:
-    """A number with its commas and point, not as a year."""
-    whole, _, fraction = written.replace(",", "").partition(".")
-    if not whole:
-        return f"point {spell_digits(fraction, 'en')}"
-    return decimal(whole, fraction, "en") if fraction else cardinal(whole, "en")
-
-
-def _is_one(written: str) -> bool:
-    return written == "1"
-
-
-def _money(minus: str | None, written: str, magnitude: str | None, sign: str, country: str | None) -> str:
-    one, many, hundredth, hundredths = CURRENCIES[sign]
-    if sign == "$" and country:
-        one, many = (f"{DOLLAR_COUNTRIES[country]} {name}" for name in (one, many))
-    prefix = "minus " if minus else ""
-    whole, _, fraction = written.replace(",", "").partition(".")
-    if magnitude:
-        return f"{prefix}{_number(written)} {MAGNITUDES[magnitude]} {many}"
-    if len(fraction) == 2 and hundredth and len(whole) <= 15:
-        parts = []
-        if int(whole or "0") or fraction == "00":
-            parts.append(f"{cardinal(str(int(whole or '0')), 'en')} {one if whole == '1' else many}")
-        if int(fraction):
-            parts.append(f"{cardinal(str(int(fraction)), 'en')} {hundredth if fraction == '01' else hundredths}")
-        return prefix + " and ".join(parts)
-    return f"{prefix}{_number(written)} {one if _is_one(written) else many}"
-
-
-def _feet_inches(match: Match) -> str:
-    return f"{cardinal(str(int(match[1])), 'en')} foot {cardinal(str(int(match[2])), 'en')}"
-
-
-def _measure(match: Match) -> str:
-    minus, first, second, unit = match.groups()
-    one, many = UNITS[unit]
-    spoken = ("minus " if minus else "") + _number(first)
-    if second:
-        spoken += " to " + _number(second)
-    return f"{spoken} {one if _is_one(first) and not second else many}"
-
-
-def _phone(match: Match) -> str:
-    groups = re.findall(r"[0-9]+", match.group())
-    spoken = ", ".join(spell_digits(group, "en") for group in groups)
-    return ("plus " if match.group()[0] == "+" else "") + spoken
-
-
-def _fraction(match: Match) -> str:
-    whole, top, bottom = match[1], int(match[2]), int(match[3])
-    if top == 0 or bottom < 2 or bottom > 20 or (top > bottom and whole):
-        spoken = f"{cardinal(str(top), 'en')} over {cardinal(str(bottom), 'en')}"
-    else:
-        one, many = _HALVES.get(bottom) or (ordinal(str(bottom), "en"), ordinal(str(bottom), "en") + "s")
-        if whole and top == 1:
-            return f"{cardinal(whole, 'en')} and {'an' if one[0] in 'aeiou' else 'a'} {one}"
-        spoken = f"{cardinal(str(top), 'en')} {one if top == 1 else many}"
-    return f"{cardinal(whole, 'en')} and {spoken}" if whole else spoken
-
-
-def _range(match: Match) -> str:
-    first, percent, second = match.groups()
-    years = re.fullmatch(r"[12][0-9]{3}", first) and re.fullmatch(r"[12][0-9]{3}|[0-9]{2}", second)
-    if years:
-        last = _year(second) if len(second) == 4 else cardinal(second, "en")
-        return f"{_year(first)} to {last}"
-    return f"{_number(first)}{' percent' if percent else ''} to {_number(second)}"
-
-
-def _pointed(match: Match) -> str:
-    return " point ".join(cardinal(part, "en") for part in match.group().split("."))
-
-
-def _scientific(match: Match) -> str:
-    minus = "minus " if match[2] == "-" else ""
-    return f"{_number(match[1])} times ten to the power of {minus}{cardinal(str(int(match[3])), 'en')}"
-
-
-def _any_number(match: Match) -> str:
-    whole, fraction, bare_fraction = match.groups()
-    if bare_fraction:
-        return f"point {spell_digits(bare_fraction, 'en')}"
-    if whole is None:
-        return spell_digits(match.group(), "en")
-    digits = whole.replace(",", "")
-    if fraction:
-        return decimal(digits, fraction, "en")
-    if len(whole) == 4 and "1100" <= whole <= "2099":
-        return _year(whole)
-    return cardinal(digits, "en")
-
-
-_DIGIT_RULES: tuple[Rule, ...] = (
-    (_NUMBERED_ABBREVIATION, lambda m: NUMBERED_ABBREVIATIONS[m[1]] + " "),
-    (_ISO_DATE, _iso_date),
-    (_SLASH_DATE, _slash_date),
-    (_MONTH_DAY, _month_day),
-    (_DAY_MONTH, _day_month),
-    (_MONTH_YEAR, lambda m: MONTH_ABBREVIATIONS[m[1]] + " "),
-    (_SAID_AS_PAIR, lambda m: " ".join(cardinal(part, "en") for part in m[1].split("/"))),
-    (_DIALLED, lambda m: f"{m[1]} {spell_digits(m[2], 'en')}"),
-    (_TIME_RANGE, lambda m: f"{m[1] or ''} to "),
-    (_TIME, _time),
-    (_HOUR, _hour),
-    (_MONEY_BEFORE, lambda m: _money(m[1], m[4], m[5], m[3], m[2])),
-    (_MONEY_AFTER, lambda m: _money(m[1], m[2], m[3], m[4], None)),
-    (_PHONE, _phone),
-    (_DIGIT_CHAIN, _phone),
-    (_DECADE, _decade),
-    (_SCIENTIFIC, _scientific),
-    (_FEET_INCHES, _feet_inches),
-    (_MEASURE, _measure),
-    (_ORDINAL, lambda m: ordinal(m[1].replace(",", ""), "en")),
-    (_FRACTION, _fraction),
-    (_BY, " by "),
-    (_TIMES, " times "),
-    (_RANGE, _range),
-    (_POINTED, _pointed),
-    (_POWER, " to the power of "),
-    (_MINUS, "minus "),
-    (_NUMBER_SIGN, "number "),
-    (_ABOUT, "about "),
-    (_HYPHEN_TO_DIGIT, " "),
-    (_STUCK_BEFORE, " "),
-    (_STUCK_AFTER, " "),
-    (_ANY_NUMBER, _any_number),
-)

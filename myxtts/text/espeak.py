@@ -10,7 +10,7 @@ What the library does that a caller must know:
   from the call before, and re-initialising does not reset them. For reproducible audio, speak a fixed list
   of sentences in a fresh process.
 - A word of more than about 90 letters is cut short without notice. `phonemes` breaks such words first.
-- Some emoji crash it, so pictures never reach it.
+- Some emoji and signs crash it, so they never reach it.
 - Punctuation is not part of the phonemes; `myxtts.text.phonemes` puts it back.
 """
 
@@ -29,6 +29,7 @@ import numpy as np
 
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
 from myxtts.text.ipa import mandarin, mended
+from myxtts.text.languages import LANGUAGES
 
 # Languages whose espeak-ng voice has another name than their code here.
 VOICES = {"en": "en-us", "pt": "pt-br", "zh": "cmn"}
@@ -225,6 +226,9 @@ class Espeak:
                     )
                     for text in texts
                 ]
+            if language.partition("-")[0] not in LANGUAGES:
+                # Hindi and Vietnamese crash on a hyphen between letters of another script.
+                texts = (text.replace("-", " ") for text in texts)
             return [mended(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
 
     def speak(self, text: str, voice: str, rate_wpm: int = 175, pitch: int = 50) -> np.ndarray:
@@ -249,7 +253,7 @@ class Espeak:
             library.c.espeak_SetParameter(_RATE, rate_wpm, 0)
             library.c.espeak_SetParameter(_PITCH, pitch, 0)
             library.chunks.clear()
-            encoded = _encode(text)
+            encoded = text.translate(_SPOKEN).encode()
             status = library.c.espeak_Synth(
                 encoded, len(encoded) + 1, 0, _POSITION_IS_CHARACTER, 0, _TEXT_IS_UTF8, None, None
             )
@@ -261,10 +265,9 @@ class Espeak:
 
     def _phonemes(self, text: str, mode: int) -> str:
         """Phonemes in the current voice; the caller holds the lock."""
-        if len(text) > _LONGEST_WORD:
-            text = _LONG_WORD.sub(_broken, text)
+        text = _LONG_WORD.sub(_broken, text)
         to_phonemes = self._library.c.espeak_TextToPhonemes
-        pointer = ctypes.c_char_p(_encode(text))
+        pointer = ctypes.c_char_p(text.translate(_PHONEMISED).encode())
         reference = ctypes.byref(pointer)
         clauses = []
         while pointer.value:  # each call takes one clause and moves the pointer past it, at the end to NULL
@@ -290,22 +293,22 @@ class Espeak:
 
 
 class _Speakable(dict[int, "str | int"]):
-    """For `str.translate`: spaces for what must not reach espeak-ng.
+    """For `str.translate`: spaces for characters of the categories that must not reach espeak-ng."""
 
-    NUL would end the C string, lone surrogates have no UTF-8, and some pictures crash it (a cowboy in German).
-    """
+    def __init__(self, unsafe: tuple[str, ...]) -> None:
+        super().__init__()
+        self._unsafe = unsafe
 
     def __missing__(self, code: int) -> str | int:
-        unsafe = unicodedata.category(chr(code)) in ("Cc", "Cs", "Co", "Cn", "So")
-        self[code] = " " if unsafe else code
+        self[code] = " " if unicodedata.category(chr(code)) in self._unsafe else code
         return self[code]
 
 
-_SPEAKABLE = _Speakable()
-
-
-def _encode(text: str) -> bytes:
-    return text.translate(_SPEAKABLE).encode()
+# NUL would end the C string, lone surrogates have no UTF-8, and some pictures crash the library (a cowboy in
+# German). In some languages so do other signs ("<-i" in Vietnamese); their phonemes are not wanted, but a
+# sentence to be spoken may have prices in it.
+_SPOKEN = _Speakable(("Cc", "Cs", "Co", "Cn", "So"))
+_PHONEMISED = _Speakable(("Cc", "Cs", "Co", "Cn", "So", "Sc", "Sk", "Sm"))
 
 
 def _broken(match: re.Match[str]) -> str:

@@ -36,7 +36,8 @@ _LATIN_SCRIPT = frozenset(["en", "es", "fr", "de", "it", "pt", "pl", "tr", "nl",
 # For a language added by configuration: letters of all scripts, but not signs and pictures, nor East Asian
 # characters, which espeak-ng would name instead of read.
 _NOT_LETTERS = (
-    r"\s\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u303f\u3400-\u9fff\ud800-\uf8ff\ufff0-\uffff"
+    r"\s$+<=>^`|~\u00a2-\u00a9\u00ac-\u00b1\u00b4\u00b8\u00d7\u00f7\u02c2-\u02df"
+    r"\u2000-\u200b\u200e-\u2bff\u2e00-\u2e7f\u3000-\u303f\u3400-\u9fff\ud800-\uf8ff\ufff0-\uffff"
     r"\U0001f000-\U0010ffff"
 )
 
