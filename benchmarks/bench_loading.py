@@ -14,6 +14,7 @@ taken. Ratios are against the first row. What is compared:
 - The limit allocates the padded batches of our own bucketed row and copies as many bytes of the packed file into
   each: with memory fresh from the C library, and with memory that stays in the process, as our pipeline keeps it
   (`myxtts/data/allocation.py`).
+- The first batch of every measurement is compared, clip by clip, with what it should hold.
 - Memory is anonymous memory of the process and its children, imports included; CPU seconds are theirs too.
 
 A second table gives the highest rate at which a simulated accelerator is still 95 % busy with each row, a third the
@@ -61,8 +62,8 @@ WRITE_TFRECORDS = (
 
 def arguments() -> argparse.Namespace:
     options = parser(__doc__)
-    options.set_defaults(json=Path("bench-results/loading.json"))
-    options.add_argument("--chart", type=Path, default=Path("bench-results/loading.png"), help="PNG of the results")
+    options.set_defaults(json=Path("bench-results/bench_loading.json"))
+    options.add_argument("--chart", type=Path, help="PNG of the results; default: beside the JSON")
     options.add_argument("--clips", type=int, default=3000, help="clips with features")
     options.add_argument("--runtime-clips", type=int, default=512, help="clips with audio")
     options.add_argument("--repetitions", type=int, default=3)
@@ -76,6 +77,7 @@ def arguments() -> argparse.Namespace:
     if chosen.quick:
         chosen.clips, chosen.runtime_clips = min(chosen.clips, 1200), min(chosen.runtime_clips, 128)
         chosen.repetitions, chosen.seconds, chosen.warmup, chosen.probe_seconds = 1, 0.7, 0.5, 0.15
+    chosen.chart = chosen.chart or chosen.json.with_suffix(".png")
     unknown = set((chosen.rows or "").split(",")) - {"", *ROWS}
     if unknown:
         options.error(f"no such rows: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
@@ -127,8 +129,9 @@ def run(folder: Path, chosen: argparse.Namespace, rows: list[Row]) -> tuple[dict
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("generating clips", total=total)
         make_data(folder, chosen.clips, chosen.runtime_clips, batch_size=32, runtime_batch_size=16)
-        command = [sys.executable, "-c", WRITE_TFRECORDS, str(folder)]
-        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        if any(row.name.startswith("tfrecord") for row in rows):
+            command = [sys.executable, "-c", WRITE_TFRECORDS, str(folder)]
+            subprocess.run(command, env=environment(), check=True, capture_output=True)
         request = Request("", str(folder), chosen.warmup, chosen.seconds)
 
         def one(row: Row, what: str, **changes: Any) -> dict[str, Any]:

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import json
 import wave
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xxhash
 
+from loading.source import Source
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
 from myxtts.data.batching import BatchPlan
@@ -96,18 +98,25 @@ class BenchData:
         rest = np.concatenate([np.zeros(0, np.int64), *left_over])
         rest = rest[np.argsort(lengths[rest], kind="stable")]
         rest = rest[: len(rest) - len(rest) % self.batch_size].reshape(-1, self.batch_size)
-        return np.concatenate([np.reshape(full, (-1, self.batch_size)), rest])
+        return np.concatenate([np.array(full, np.int64).reshape(-1, self.batch_size), rest])
 
     @cached_property
     def peers_padding(self) -> float:
         """Share of padding where a batch is as long as its longest clip."""
         return padding_share(self.store("float32").mel_lengths[self.clip_batches])
 
+    def peer_source(self, batches: Iterator[Any]) -> Source:
+        """The source of a peer that delivers `clip_batches` in their order, as pairs of mel and lengths."""
+        return Source(batches, self.batch_size, self.peers_padding, first_rows=self.clip_batches[0])
+
     def npy_path(self, row: int) -> str:
         return str(self.path / "npy" / f"{row:06d}.npy")
 
     def tfrecord_paths(self) -> list[str]:
         return [str(self.path / "tfrecord" / f"{shard}.tfrecord") for shard in range(TFRECORD_SHARDS)]
+
+    def wav_paths(self) -> list[str]:
+        return sorted(str(path) for path in (self.path / "runtime" / "wavs").iterdir())
 
     def runtime_config(self) -> DataConfig:
         """The data set of WAV files, mels to be computed in every batch."""

@@ -45,7 +45,7 @@ def blocking_loop(data: BenchData, dtype: str) -> Source:
     """Builds each batch when it is asked for, in the thread that asks."""
     build = PackedBatches(data.store(dtype))
     batches = map(build, itertools.cycle(data.clip_batches))
-    return Source(batches, data.batch_size, data.peers_padding)
+    return data.peer_source(batches)
 
 
 def limit(data: BenchData, dtype: str, threads: str, memory: str) -> Source:

@@ -26,14 +26,14 @@ def npy(data: BenchData) -> Source:
     clips = clips.map(lambda row: np.load(data.npy_path(row)))
     read = grain.ReadOptions(num_threads=2 * usable_cpus(), prefetch_buffer_size=PREFETCH_CLIPS)
     batches = clips.to_iter_dataset(read).batch(data.batch_size, batch_fn=_pad)
-    return Source(iter(batches), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(batches))
 
 
 def packed(data: BenchData, dtype: str) -> Source:
     """An element is a whole batch, built in NumPy in a thread of its own."""
     batches = grain.MapDataset.source(data.clip_batches).repeat().map(PackedBatches(data.store(dtype)))
     read = grain.ReadOptions(num_threads=usable_cpus(), prefetch_buffer_size=PREFETCH_BATCHES)
-    return Source(iter(batches.to_iter_dataset(read)), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(batches.to_iter_dataset(read)))
 
 
 def _pad(clips: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:

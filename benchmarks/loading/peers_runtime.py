@@ -8,7 +8,7 @@ import librosa
 import numpy as np
 import soundfile
 
-from loading.data import SEED, BenchData, padding_share
+from loading.data import NUM_BUCKETS, SEED, BenchData, padding_share
 from loading.source import Source
 from myxtts.audio.mel import MelSettings
 from myxtts.data.batching import BatchPlan
@@ -46,11 +46,11 @@ def through_python(data: BenchData) -> Source:
         mel, frames = tf.numpy_function(mel_of, [path], [tf.float32, tf.int32])
         return tf.ensure_shape(mel, [None, SETTINGS.n_mels]), tf.ensure_shape(frames, [])
 
-    batches, padding = _batches(data)
-    paths = tf.data.Dataset.from_tensor_slices(np.ravel(batches)).repeat()
+    rows, padding = _batches(data)
+    paths = tf.data.Dataset.from_tensor_slices(np.array(data.wav_paths())[rows.ravel()]).repeat()
     clips = paths.map(per_clip, num_parallel_calls=tf.data.AUTOTUNE)
     padded = clips.padded_batch(data.runtime_batch_size).prefetch(tf.data.AUTOTUNE)
-    return Source(iter(padded), data.runtime_batch_size, padding)
+    return Source(iter(padded), data.runtime_batch_size, padding, first_rows=rows[0])
 
 
 def torch_workers(data: BenchData) -> Source:
@@ -60,27 +60,27 @@ def torch_workers(data: BenchData) -> Source:
 
     from loading.peers_torch import PREFETCH, EndlessBatches, pad
 
-    batches, padding = _batches(data)
+    rows, padding = _batches(data)
+    paths = data.wav_paths()
 
     class Clips(Dataset):
-        def __getitem__(self, path: str) -> torch.Tensor:
-            return torch.from_numpy(load(path))
+        def __getitem__(self, row: int) -> torch.Tensor:
+            return torch.from_numpy(load(paths[row]))
 
     loader = DataLoader(
         Clips(),
-        batch_sampler=EndlessBatches(batches),
+        batch_sampler=EndlessBatches(rows),
         collate_fn=pad,
         num_workers=usable_cpus(),
         prefetch_factor=PREFETCH,
     )
-    return Source(iter(loader), data.runtime_batch_size, padding)
+    return Source(iter(loader), data.runtime_batch_size, padding, first_rows=rows[0])
 
 
 def _batches(data: BenchData) -> tuple[np.ndarray, float]:
-    """Paths of full batches of clips of similar length, [K, batch size], and their padding."""
-    paths = sorted(str(path) for path in (data.path / "runtime" / "wavs").iterdir())
-    lengths = np.array([SETTINGS.frames(soundfile.info(path).frames) for path in paths])
-    plan = BatchPlan(lengths, np.ones_like(lengths), batch_size=data.runtime_batch_size)
-    rows = itertools.chain.from_iterable(plan.epoch(SEED, epoch) for epoch in range(2))
-    full = np.array([batch for batch in rows if (batch >= 0).all()])
-    return np.array(paths)[full], padding_share(lengths[full])
+    """Full batches of clips of similar length, int64 [K, batch size], and their padding."""
+    lengths = np.array([SETTINGS.frames(soundfile.info(path).frames) for path in data.wav_paths()])
+    plan = BatchPlan(lengths, np.ones_like(lengths), batch_size=data.runtime_batch_size, num_buckets=NUM_BUCKETS)
+    batches = itertools.chain.from_iterable(plan.epoch(SEED, epoch) for epoch in range(2))
+    full = np.array([batch for batch in batches if (batch >= 0).all()])
+    return full, padding_share(lengths[full])

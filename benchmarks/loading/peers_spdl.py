@@ -44,4 +44,4 @@ def _source(data: BenchData, load: object, threads: int) -> Source:
         .build(num_threads=threads)
     )
     pipeline.start()
-    return Source(iter(pipeline), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(pipeline))

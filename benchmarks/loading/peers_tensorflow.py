@@ -92,10 +92,10 @@ def _paths(data: BenchData) -> tf.data.Dataset:
 
 def _padded(data: BenchData, clips: tf.data.Dataset) -> Source:
     batches = clips.padded_batch(data.batch_size).prefetch(tf.data.AUTOTUNE)
-    return Source(iter(batches), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(batches))
 
 
 def _interleaved(data: BenchData, shard: object) -> Source:
     shards = tf.data.Dataset.from_tensor_slices(data.tfrecord_paths())
     batches = shards.interleave(shard, cycle_length=TFRECORD_SHARDS, num_parallel_calls=TFRECORD_SHARDS)
-    return Source(iter(batches.prefetch(tf.data.AUTOTUNE)), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(batches.prefetch(tf.data.AUTOTUNE)))

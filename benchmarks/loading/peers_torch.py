@@ -64,7 +64,7 @@ def npy(data: BenchData) -> Source:
         num_workers=PER_CLIP_WORKERS,
         prefetch_factor=PREFETCH,
     )
-    return Source(iter(loader), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(loader))
 
 
 def packed(data: BenchData, dtype: str) -> Source:
@@ -76,4 +76,4 @@ def packed(data: BenchData, dtype: str) -> Source:
         num_workers=PACKED_WORKERS,
         prefetch_factor=PREFETCH,
     )
-    return Source(iter(loader), data.batch_size, data.peers_padding)
+    return data.peer_source(iter(loader))

@@ -23,6 +23,7 @@ from loading.data import BenchData
 from loading.page_cache import drop, files_below, resident_share
 from loading.rows import ROWS, Row
 from loading.source import Source
+from loading.verify import verify
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 SAMPLE_SECONDS = 0.05
@@ -159,7 +160,8 @@ def _run(request: Request) -> dict[str, Any]:
     if request.steps:
         return _simulate(row, data, request)
     source = row.make(data)
-    _take(source, request.warmup, 1)
+    verify(row, data, source, next(source.batches))
+    warmup = _take(source, request.warmup, source.warmup_batches)
     before = Usage.now()
     times = _take(source, request.seconds, request.least_batches)
     used = Usage.now() - before
@@ -173,6 +175,7 @@ def _run(request: Request) -> dict[str, Any]:
         "page_faults_per_batch": used.page_faults / len(times),
         "padding_share": source.padding_share,
         "batches": len(times),
+        "warmup_seconds": warmup.sum(),
     }
     if request.probe_seconds:
         results["highest_rate"] = _highest_rate(source, request)
@@ -232,7 +235,7 @@ def _simulate(row: Row, data: BenchData, request: Request) -> dict[str, Any]:
     from myxtts.performance.simulated_accelerator import SimulatedAccelerator
 
     source = row.make(data)
-    _take(source, request.warmup, 1)
+    _take(source, request.warmup, source.warmup_batches)
     runs = [
         SimulatedAccelerator(seconds).run(Continued(source.batches), steps).to_dict()
         for seconds, steps in request.steps

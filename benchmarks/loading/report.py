@@ -27,12 +27,12 @@ Results = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Bound:
-    """One promise with the figure that keeps or breaks it."""
+    """One promise with the figure that keeps or breaks it; `met` is None for a figure without a promise."""
 
     what: str
     bound: str
     figure: str
-    met: bool
+    met: bool | None
 
 
 def summarise(repetitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -136,17 +136,21 @@ def bounds(results: Results, checks: Results) -> list[Bound]:
     def rate(name: str) -> float:
         return results[name]["clips_per_second"]
 
-    def at_least(what: str, least: float, name: str, *others: str) -> None:
+    def at_least(what: str, least: float | None, name: str, *others: str) -> None:
         others = tuple(other for other in others if other in results)
         if name not in results or not others:
             return
         best = max(others, key=rate)
         ratio = rate(name) / rate(best)
         against = f" (against: {ROWS[best].title})" if len(others) > 1 else ""
-        shown.append(Bound(what + against, f"at least {least:g} ×", f"{ratio:.2f} ×", ratio >= least))
+        if least is None:
+            shown.append(Bound(what + against, "", f"{ratio:.2f} ×", None))
+        else:
+            shown.append(Bound(what + against, f"at least {least:g} ×", f"{ratio:.2f} ×", ratio >= least))
 
     at_least("float32, bucketed, against per-clip TF-native", 6, "ours-float32", "npy-tf-native")
-    at_least("float32, bucketed, against the limit at one thread", 0.8, "ours-float32", "limit-float32-one-kept")
+    at_least("float32, bucketed, against the limit at one thread", 0.8, "ours-float32", "limit-float32-one-fresh")
+    at_least("the same with memory that the limit keeps, too", None, "ours-float32", "limit-float32-one-kept")
     at_least("float16, bucketed, against per-clip TF-native", 10, "ours-float16", "npy-tf-native")
     for dtype in ("float32", "float16"):
         ahead = [row.name for row in ROWS.values() if row.kind == "peer" and row.dtype == dtype]
@@ -173,7 +177,8 @@ def bounds(results: Results, checks: Results) -> list[Bound]:
 
 
 def print_bounds(shown: Sequence[Bound]) -> None:
-    lines = [(one.what, one.bound, one.figure, "met" if one.met else "MISSED") for one in shown]
+    verdicts = {True: "met", False: "MISSED", None: ""}
+    lines = [(one.what, one.bound, one.figure, verdicts[one.met]) for one in shown]
     print_table("\nMust show", ("", "bound", "measured", ""), lines)
 
 
