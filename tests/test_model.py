@@ -32,8 +32,7 @@ def losses_and_gradients(model, batch, noise=None, training=False):
     with tf.GradientTape() as tape:
         losses = compute_losses(model(batch, training=training, noise=noise), model.decoder_kind)
     gradients = tape.gradient(losses.total, model.trainable_variables)
-    # None for what the batch does not reach; what an embedding gets is sparse.
-    return losses, [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+    return losses, [tf.convert_to_tensor(gradient) for gradient in gradients]  # an embedding's is sparse
 
 
 @pytest.mark.parametrize(("size", "low", "high"), [("tiny", 1e6, 2e6), ("base", 20e6, 30e6)])
@@ -248,6 +247,14 @@ def test_a_silent_reference_has_the_default_voice():
     model = small_model()
     silent = np.full((2, 10, BANDS), FLOOR, np.float32)
     np.testing.assert_array_equal(model.voice(silent), model.default_voice(2))
+
+
+def test_one_audible_frame_is_heard_wherever_it_lies():
+    model = small_model()
+    for frame in range(4):
+        reference = np.full((1, 8, BANDS), FLOOR, np.float32)
+        reference[:, frame] = -3.0
+        assert not np.array_equal(model.voice(reference), model.default_voice(1))
 
 
 def test_without_references_every_clip_has_the_default_voice():

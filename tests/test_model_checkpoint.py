@@ -18,10 +18,11 @@ from myxtts.models.checkpoint import (
     read_checkpoint,
     save_checkpoint,
     write_model,
+    write_weights,
 )
 from myxtts.models.xtts import XTTS
 
-FILES = {"model.weights.h5", "config.yaml", "checkpoint.json", "checksums.json"}
+FILES = {"model.npz", "config.yaml", "checkpoint.json", "checksums.json"}
 
 
 @pytest.fixture
@@ -151,8 +152,8 @@ def test_a_newer_format_is_said_so(path):
 def test_weights_of_another_architecture_are_refused(tmp_path, model, config):
     with new_checkpoint(tmp_path / "mixed") as folder:
         write_model(folder, model, config)
-        XTTS(SMALL, VOCABULARY + 1, 3, 20).save_weights(folder / "model.weights.h5")
-    with pytest.raises(CheckpointError, match=r"model\.weights\.h5: cannot be loaded"):
+        write_weights(folder / "model.npz", XTTS(SMALL, VOCABULARY + 1, 3, 20))
+    with pytest.raises(CheckpointError, match=r"model\.npz: cannot be loaded"):
         load_model(read_checkpoint(tmp_path / "mixed"))
 
 

@@ -2,7 +2,7 @@
 
 | file | holds |
 |---|---|
-| `model.weights.h5` | the weights, float32, by Keras |
+| `model.npz` | the weights in the model's order, float32 |
 | `config.yaml` | the configuration it was trained with, `auto` resolved where it decides what the weights mean |
 | `checkpoint.json` | format version, architecture, fingerprints of text and mel, and details such as the step |
 | `checksums.json` | size and XXH3 of every other file |
@@ -16,12 +16,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xxhash
 
 from myxtts import __version__
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from myxtts.models.xtts import XTTS
 
 FORMAT = 1
-WEIGHTS = "model.weights.h5"
+WEIGHTS = "model.npz"
 CONFIG = "config.yaml"
 DESCRIPTION = "checkpoint.json"
 CHECKSUMS = "checksums.json"
@@ -109,7 +111,7 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
         details: values for JSON that readers find in `Checkpoint.details`, such as `step`.
     """
     settings = _settings(config)
-    model.save_weights(folder / WEIGHTS)
+    write_weights(folder / WEIGHTS, model)
     # On another machine `auto` might decide otherwise.
     data = config.data.model_copy(update={"text_symbols": settings["text_symbols"]})
     config.model_copy(update={"data": data}).to_yaml(folder / CONFIG)
@@ -161,12 +163,31 @@ def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
     from myxtts.models.xtts import XTTS
 
     model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
-    try:
-        model.load_weights(checkpoint.path / WEIGHTS)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{checkpoint.path / WEIGHTS}: cannot be loaded: {reason}") from error
+    read_weights(checkpoint.path / WEIGHTS, model)
     return model
+
+
+def write_weights(path: Path, model: XTTS) -> None:
+    """Writes a model's weights.
+
+    Not by Keras, whose HDF5 library ends the process when the disk is full. Here that is an `OSError`.
+    """
+    arrays: dict[str, Any] = {f"{number:04d}": weight for number, weight in enumerate(model.get_weights())}
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def read_weights(path: Path, model: XTTS) -> None:
+    """Puts weights that were written into a model of the same architecture.
+
+    Raises:
+        CheckpointError: they cannot be read, or are not those of the architecture.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            model.set_weights([file[name] for name in sorted(file.files)])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path}: cannot be loaded: {str(error).splitlines()[0]}") from error
 
 
 def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:

@@ -66,7 +66,7 @@ class ConvStack(keras.layers.Layer):
             [B, ceil(T / patch), width].
         """
         x = self.enter(fold(x * mask, self.patch))  # [B, P, width]
-        mask = fold(mask, self.patch)[:, :, :1]  # [B, P, 1]
+        mask = fold_mask(mask, self.patch)  # [B, P, 1]
         for number, block in enumerate(self.blocks):
             x = block(x, mask, condition, training=training, seed=fold_in(seed, number))
         return self.norm(x)
@@ -77,6 +77,11 @@ def fold(x: tf.Tensor, patch: int) -> tf.Tensor:
     batch, length, channels = dims(x)
     x = tf.pad(x, [[0, 0], [0, -length % patch], [0, 0]])
     return tf.reshape(x, [batch, -(-length // patch), patch * channels])
+
+
+def fold_mask(mask: tf.Tensor, patch: int) -> tf.Tensor:
+    """[B, T, 1] → [B, ceil(T / patch), 1]: 1 for a patch that has any position inside."""
+    return tf.reduce_max(fold(mask, patch), axis=2, keepdims=True)
 
 
 def unfold(x: tf.Tensor, patch: int, length: int | tf.Tensor) -> tf.Tensor:

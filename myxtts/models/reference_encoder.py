@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.conv_stack import ConvStack, fold
+from myxtts.models.conv_stack import ConvStack, fold_mask
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -50,7 +50,7 @@ class ReferenceEncoder(keras.layers.Layer):
             float32 [B, voice].
         """
         x = tf.cast(self.stack(mel, audible), tf.float32)  # [B, P, C]
-        mask = tf.cast(fold(audible, self.patch)[:, :, :1], tf.float32)  # [B, P, 1]
+        mask = tf.cast(fold_mask(audible, self.patch), tf.float32)  # [B, P, 1]
         weights = tf.nn.softmax(self.attention(x) + (mask - 1) * 1e9, axis=1) * mask  # [B, P, C]
         mean = tf.reduce_sum(weights * x, axis=1)  # [B, C]
         variance = tf.reduce_sum(weights * tf.square(x - mean[:, None]), axis=1)

@@ -45,6 +45,8 @@ AUDIBLE = 0.1
 # How strongly the aligner prefers the diagonal: only while the mean mels are still alike does it count.
 DIAGONAL = 10.0
 
+# Deviation of the noise around the mean mel that the flow decoder starts from: about that of what it has to add.
+NOISE = 0.5
 
 # Frames of the longest token, so that an untrained predictor cannot ask for minutes: 5.8 s by default.
 LONGEST = 500.0
@@ -78,7 +80,7 @@ class XTTS(keras.Model):
 
     ```python
     model = XTTS(SIZES["tiny"], vocab_size=100, languages=17)
-    outputs = model(batch, training=True, seed=[0, step])        # batch: DESIGN of the pipeline, docs/model.md
+    outputs = model(batch, training=True, seed=[0, step])        # a batch as the pipeline makes it
     voice = model.voice(reference_mel)                           # [B, R, n_mels] → [B, D]
     speech = model.speak(tokens, token_lengths, language, voice)
     ```
@@ -206,8 +208,8 @@ class XTTS(keras.Model):
         features = self._per_frame(states, path, durations)  # [B, F, C]
 
         if self.decoder_kind == "flow":
-            start, time = self._draw(mel, fold_in(seed, 3)) if noise is None else noise
-            start += tf.stop_gradient(mean)
+            unit, time = self._draw(mel, fold_in(seed, 3)) if noise is None else noise
+            start = tf.stop_gradient(mean) + NOISE * unit
             point = start + time[:, None, None] * (mel - start)
             target = mel - start
             prediction = self.decoder(point, time, features, tf.stop_gradient(mean), frame_mask, voice)
@@ -277,7 +279,7 @@ class XTTS(keras.Model):
         mask = length_mask(lengths, frames, self.compute_dtype)  # [B, F, 1]
 
         if self.decoder_kind == "flow":
-            point = mean + temperature * tf.random.stateless_normal(tf.shape(mean), seed)
+            point = mean + temperature * NOISE * tf.random.stateless_normal(tf.shape(mean), seed)
             for step in range(steps):
                 time = tf.fill([dims(tokens)[0]], step / steps)
                 point += self.decoder(point, time, features, mean, mask, voice) / steps
@@ -304,13 +306,15 @@ class XTTS(keras.Model):
 
     def _voice_of(self, batch: Mapping[str, tf.Tensor], training: bool, seed: tf.Tensor | None) -> tf.Tensor:
         clips = dims(batch["tokens"])[0]
-        default = self.default_voice(clips)  # [B, D]
         if "reference_mel" not in batch:
-            return default
-        voice = self.voice(batch["reference_mel"])
+            # One frame that is not listened to, so that all weights have a gradient in every batch. That it is not,
+            # is computed: grappler folds a mask of constant zeros into a tensor of the wrong shape.
+            never = batch["mel_lengths"][:, None, None] < 0
+            return self.reference_encoder(normalise(batch["mel"][:, :1]), tf.cast(never, self.compute_dtype))
+        voice = self.voice(batch["reference_mel"])  # [B, D]
         if training and self.voice_dropout:
             keep = tf.random.stateless_uniform([clips, 1], seed) >= self.voice_dropout
-            voice = tf.where(keep, voice, default)
+            voice = tf.where(keep, voice, self.default_voice(clips))
         return voice
 
     def _align(self, means: tf.Tensor, mel: tf.Tensor, token_lengths: tf.Tensor, mel_lengths: tf.Tensor) -> tf.Tensor:

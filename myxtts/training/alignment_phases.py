@@ -46,7 +46,8 @@ class AlignmentPhases:
         self.kept = KeptAlignments(data.token_lengths)
         wanted = config.freeze_alignment_after * config.gradient_accumulation_steps
         if run.alignments == KEEP:
-            self._keep_from = run.batch // epoch * epoch
+            # At least one batch of that epoch is done, perhaps all.
+            self._keep_from = (run.batch - 1) // epoch * epoch
         else:
             self._keep_from = -(-max(wanted, run.batch) // epoch) * epoch
         self._reuse_from = self._keep_from + epoch

@@ -85,9 +85,8 @@ class CheckpointWriter:
             if save.best:
                 self._folder.mark_best(save.step)
             self._folder.prune(self._config.training.keep_checkpoints)
-        except (OSError, RuntimeError) as error:  # RuntimeError: what HDF5 says when the disk is full
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            self.error = reason
+        except OSError as error:
+            self.error = reason = error.strerror or str(error)
             kept = "there is none yet" if self.saved_step is None else f"the last one is of step {self.saved_step:,}"
             logger.warning(
                 "the checkpoint of step %s cannot be saved (%s); training goes on, %s",

@@ -32,7 +32,7 @@ def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "fl
         learning_rate_schedule(config, total_steps),
         beta_1=config.adam_beta1,
         beta_2=config.adam_beta2,
-        weight_decay=config.weight_decay or None,
+        weight_decay=config.weight_decay,
         global_clipnorm=config.gradient_clip_norm,
         use_ema=config.ema_decay is not None,
         ema_momentum=0.0 if config.ema_decay is None else config.ema_decay ** (1 / batches),

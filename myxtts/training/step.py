@@ -101,6 +101,7 @@ class TrainingStep:
         self.optimizer = optimizer
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
+        self._scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         self._settings = MelSettings.from_config(config.data)
         self._log_mel = LogMel(self._settings)
         self._seed = fold_seed(config.training.seed)
@@ -185,9 +186,12 @@ class TrainingStep:
 
     def _update(self, gradient: _Gradient) -> tf.Tensor:
         """Moves the weights and counts; what tells of the completion, float32 [3]."""
-        scale = getattr(self.optimizer, "dynamic_scale", None)
-        scale = tf.constant(1.0) if scale is None else tf.convert_to_tensor(scale)
-        norm = tf.linalg.global_norm(gradient.gradients) / scale
+        scale = tf.constant(1.0)
+        unscaled = gradient.gradients
+        if self._scales_loss:
+            scale = tf.convert_to_tensor(self.optimizer.dynamic_scale)
+            unscaled = [one / scale for one in unscaled]
+        norm = tf.linalg.global_norm(unscaled)
         finite_loss = tf.math.is_finite(gradient.losses[0])
         finite = finite_loss & tf.math.is_finite(norm)
         learning_rate = tf.cast(self.optimizer.learning_rate, tf.float32)
@@ -206,7 +210,7 @@ class TrainingStep:
 
     def _apply(self, finite: tf.Tensor, gradients: list[tf.Tensor]) -> None:
         variables = self.model.trainable_variables
-        if hasattr(self.optimizer, "dynamic_scale"):
+        if self._scales_loss:
             self.optimizer.apply(gradients, variables)  # skips by itself, and lowers the scale
             return
 

@@ -15,7 +15,7 @@ from myxtts.data.batch_source import BatchSource
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.position import Position
 from myxtts.errors import CheckpointError, UsageError
-from myxtts.models.checkpoint import WEIGHTS, Checkpoint, differences, read_checkpoint
+from myxtts.models.checkpoint import WEIGHTS, Checkpoint, differences, read_checkpoint, read_weights
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
@@ -177,12 +177,7 @@ class XTTSTrainer:
 
     def _start_from(self, checkpoint: Checkpoint) -> None:
         _require_same(checkpoint, self.config)
-        try:
-            self.model.load_weights(checkpoint.path / WEIGHTS)
-        except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(
-                f"{checkpoint.path}: its weights do not fit the model: {str(error).splitlines()[0]}"
-            ) from error
+        read_weights(checkpoint.path / WEIGHTS, self.model)
         self.observer.message(f"starting with the weights of {checkpoint.path}")
 
 

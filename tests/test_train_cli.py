@@ -1,0 +1,114 @@
+"""`myxtts train` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from training_samples import BANDS, data_folder
+
+from myxtts.cli import options, train
+from myxtts.config.config import XTTSConfig
+from myxtts.data.metadata import read_metadata
+
+MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
+
+# The tiny model on a few short clips, as a graph, so that a run takes seconds.
+QUICK = (
+    "--optimization-level=basic --batch-size=8 --num-workers=1 --seed=3 --deterministic --set=text_symbols=graphemes "
+    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=log_every=1 --set=warmup_steps=1 --set=reference_seconds=0.2 "
+    "--set=val_split=0.2 --set=train_split=0.8 --set=enable_tensorboard=false --set=save_every=2"
+).split()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_folder(tmp_path_factory.mktemp("cli"))
+
+
+def test_a_run_is_begun_resumed_and_spoken_with(data: Path, tmp_path: Path, run_myxtts: MyXTTS) -> None:
+    run = tmp_path / "run"
+    saved = tmp_path / "saved.yaml"
+    first = run_myxtts(
+        "train",
+        "--data-path",
+        data,
+        "--checkpoint-dir",
+        run,
+        "--max-steps",
+        3,
+        "--save-config",
+        saved,
+        "--json",
+        *QUICK,
+    )
+    assert first.returncode == 0, first.stderr
+    result = json.loads(first.stdout)
+    assert (result["reason"], result["step"]) == ("finished", 3)
+    assert "automatic (cpu): model tiny, batches of 8 clips" in first.stderr
+    assert "step 3/3" in first.stderr
+    assert "of step time (" in first.stderr
+    assert XTTSConfig.from_yaml(saved) == XTTSConfig.from_yaml(run / "config.yaml")
+
+    refused = run_myxtts("train", "--data-path", data, "--checkpoint-dir", run, "--max-steps", 3, *QUICK)
+    assert refused.returncode == 2
+    assert "--resume continues it" in refused.stderr
+
+    # Without any other option: the run knows its configuration.
+    second = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--max-steps", 5)
+    assert second.returncode == 0, second.stderr
+    assert "continuing after step 3" in second.stderr
+    assert second.stdout == ""
+
+    spoken = run_myxtts(
+        "synthesize", "--checkpoint", run / "best", "--text", "word", "--output", tmp_path / "out.wav"
+    )
+    assert spoken.returncode == 0, spoken.stderr
+
+
+def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> None:
+    for name, lines in (("train", slice(1, 20)), ("val", slice(20, None))):
+        folder = tmp_path / name
+        folder.mkdir()
+        shutil.copytree(data / "wavs", folder / "wavs")
+        content = (data / "metadata.csv").read_text().splitlines()
+        (folder / "metadata.csv").write_text("\n".join([content[0], *content[lines]]) + "\n")
+    for given in ((tmp_path / "train", tmp_path / "val"), (tmp_path / "train/metadata.csv", tmp_path / "val")):
+        config = options.load_config(**train._separate_sets(None, *given)).config
+        metadata = read_metadata(config.data)
+        metadata.require_usable()
+        assert (len(metadata.rows("train")), len(metadata.rows("val"))) == (19, 9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--train-data", "a"), "--train-data and --val-data belong together"),
+        (("--data-path", "a", "--train-data", "b", "--val-data", "c"), "either --data-path, or"),
+        (("--resume", "--init-from", "x"), "--resume continues a run"),
+        (("--data-path", "nowhere"), "nowhere: no such folder"),
+        (("--optimization-level", "best"), "optimization_level"),
+        (("--device", "tpu"), "device"),
+        (("--max-steps", "0"), "max_steps"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(
+    run_myxtts: MyXTTS, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = run_myxtts("train", *arguments, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_checkpoint_that_is_not_there_is_named(data: Path, tmp_path: Path, run_myxtts: MyXTTS) -> None:
+    done = run_myxtts(
+        "train", "--data-path", data, "--checkpoint-dir", tmp_path / "run", "--init-from", tmp_path / "none", *QUICK
+    )
+    assert done.returncode == 1
+    assert "no such folder" in done.stderr
