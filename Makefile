@@ -29,8 +29,9 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts check-data demo/corpus
 	$(BIN)/myxtts precompute --data-path demo/corpus
 
+# Two processes: one mostly compiles, which takes one core.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
