@@ -1,6 +1,7 @@
-"""How long steps and named operations take, at a cost that does not show.
+"""How long steps and named operations take and what the machine does meanwhile, at a cost that does not show.
 
-The monitor only adds up what it is told; it owns no data, and a program runs the same without it.
+The monitor only adds up what it is told and, while it samples, what the machine says; it owns no data, and a program
+runs the same without it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
+from myxtts.performance.sampling import DEFAULT_INTERVAL, Sampler
 from myxtts.performance.stall import input_verdict
 from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Summary
 
@@ -34,6 +37,8 @@ class MonitorSummary:
         compute: the rest of the steps' times.
         step: both together.
         operations: named operations, in the order they were first seen.
+        machine: load of the machine, as `sampling.Reading.values` names it; empty if it was not sampled.
+        cache: how much of the store was there already; None if nobody said.
     """
 
     clips: int
@@ -41,6 +46,8 @@ class MonitorSummary:
     compute: Summary
     step: Summary
     operations: Mapping[str, Summary]
+    machine: Mapping[str, Summary] = field(default_factory=dict)
+    cache: CacheUse | None = None
 
     @property
     def clips_per_second(self) -> float:
@@ -63,6 +70,8 @@ class MonitorSummary:
             "compute": self.compute.to_dict(),
             "step": self.step.to_dict(),
             "operations": {name: times.to_dict() for name, times in self.operations.items()},
+            "machine": {name: load.to_dict() for name, load in self.machine.items()},
+            "cache": None if self.cache is None else self.cache.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -75,6 +84,8 @@ class MonitorSummary:
             ]
         else:
             lines = ["no steps yet"]
+        if self.cache is not None:
+            lines.append(f"store: {self.cache}")
         if rows:
             width = max(len("times in ms"), *map(len, rows))
             columns = ("count", "mean", "std", "p50", "p95", "p99", "max")
@@ -83,7 +94,18 @@ class MonitorSummary:
             seconds = (times.mean, times.std, times.p50, times.p95, times.p99, times.maximum)
             cells = "".join(f"{1e3 * value:>11,.3f}" for value in seconds)
             lines.append(f"{name:{width}}{times.count:>11,}{cells}")
+        lines += self._machine_lines()
         return "\n".join(lines)
+
+    def _machine_lines(self) -> list[str]:
+        if not self.machine:
+            return []
+        width = max(len("the machine"), *map(len, self.machine))
+        lines = ["", f"{'the machine':{width}}" + "".join(f"{column:>11}" for column in ("mean", "p95", "max"))]
+        for name, load in self.machine.items():
+            cells = "".join(f"{value:>11,.1f}" for value in (load.mean, load.p95, load.maximum))
+            lines.append(f"{name:{width}}{cells}")
+        return lines
 
 
 class PerformanceMonitor:
@@ -109,11 +131,15 @@ class PerformanceMonitor:
         self._window = window
         self._clock = clock
         self._lock = threading.Lock()
+        self._sampler: Sampler | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything measured so far."""
+        """Forget everything measured so far. Sampling goes on, if it is under way."""
         with self._lock:
+            if self._sampler is not None:
+                self._sampler.reset()
+            self._cache: CacheUse | None = None
             self._data_loading = RunningStatistics(self._window)
             self._compute = RunningStatistics(self._window)
             self._step = RunningStatistics(self._window)
@@ -155,6 +181,25 @@ class PerformanceMonitor:
             self._step.add(data_loading_time + compute_time)
             self._clips += batch_size
 
+    def log_cache_use(self, reused: int, computed: int) -> None:
+        """Say how many clips' features a store held already, and how many had to be computed."""
+        with self._lock:
+            self._cache = CacheUse(reused, computed)
+
+    def start_sampling(self, interval: float = DEFAULT_INTERVAL) -> None:
+        """Begin to read the load of the machine in a thread, every `interval` seconds."""
+        self.stop_sampling()
+        sampler = Sampler(interval)
+        with self._lock:
+            self._sampler = sampler
+
+    def stop_sampling(self) -> None:
+        """End the thread, if there is one. What it has read stays until `reset`."""
+        with self._lock:
+            sampler = self._sampler
+        if sampler is not None:
+            sampler.stop()
+
     def get_summary(self) -> MonitorSummary:
         """Everything measured since the start or the last `reset`."""
         with self._lock:
@@ -164,11 +209,21 @@ class PerformanceMonitor:
                 compute=self._compute.summary(),
                 step=self._step.summary(),
                 operations={name: times.summary() for name, times in self._operations.items()},
+                machine={} if self._sampler is None else self._sampler.summary(),
+                cache=self._cache,
             )
 
+    def get_bottleneck_analysis(self) -> BottleneckAnalysis:
+        """Where the time of the steps went, what speaks for it, and what to do."""
+        summary = self.get_summary()
+        return analyse(summary.stall_share, summary.step, summary.machine, summary.cache)
+
     def get_summary_report(self) -> str:
-        """The summary for people: throughput, how input-bound the steps are, a table of times."""
-        return str(self.get_summary())
+        """For people: throughput, how input-bound the steps are, times, the machine's load, and what to do."""
+        summary = self.get_summary()
+        if not summary.step.count:
+            return str(summary)
+        return f"{summary}\n\n{analyse(summary.stall_share, summary.step, summary.machine, summary.cache)}"
 
 
 class TimedOperation:
@@ -210,15 +265,20 @@ def get_performance_monitor() -> PerformanceMonitor:
     return _shared
 
 
-def start_performance_monitoring() -> PerformanceMonitor:
-    """Begin anew with the monitor that the whole process shares, and return it."""
+def start_performance_monitoring(interval: float = DEFAULT_INTERVAL) -> PerformanceMonitor:
+    """Begin anew with the monitor that the whole process shares, and return it.
+
+    The machine is sampled every `interval` seconds from now on, until `stop_sampling`.
+    """
+    _shared.stop_sampling()
     _shared.reset()
+    _shared.start_sampling(interval)
     return _shared
 
 
-def print_performance_report() -> None:
-    """Print what the shared monitor has measured on standard output."""
-    print(_shared.get_summary_report())
+def print_performance_report(write: Callable[[str], object] = print) -> None:
+    """Hand what the shared monitor has measured to `write`, such as a console's `print`; standard output if none."""
+    write(_shared.get_summary_report())
 
 
 def _require_duration(name: str, seconds: float) -> None:

@@ -107,6 +107,8 @@ class XTTSTrainer:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
         """
         prepared = LJSpeechDataset(None, self.config).prepare(progress)
+        if prepared.precomputed is not None:
+            self.monitor.log_cache_use(prepared.precomputed.mels_reused, prepared.precomputed.mels_computed)
         source = BatchSource.build(prepared, self.config.data, "train")
         seed = self.config.training.seed
         if self._restored is not None and self._restored.run.position is not None:
@@ -150,6 +152,7 @@ class XTTSTrainer:
                 return loop.run()
         finally:
             tf.config.run_functions_eagerly(False)
+            self.monitor.stop_sampling()
             self.folder.close()
 
     def _data(self, train: tf.data.Dataset, validation: tf.data.Dataset | None) -> TrainingData:

@@ -1,6 +1,8 @@
 """The public face of `myxtts.performance` for training scripts."""
 
+from myxtts.performance.bottleneck import BottleneckAnalysis
 from myxtts.performance.monitor import (
+    MonitorSummary,
     PerformanceMonitor,
     get_performance_monitor,
     print_performance_report,
@@ -8,6 +10,8 @@ from myxtts.performance.monitor import (
 )
 
 __all__ = [
+    "BottleneckAnalysis",
+    "MonitorSummary",
     "PerformanceMonitor",
     "get_performance_monitor",
     "print_performance_report",
