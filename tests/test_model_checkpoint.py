@@ -132,6 +132,11 @@ def test_a_missing_file_is_named(path, name):
         read_checkpoint(path)
 
 
+def test_the_folder_of_a_run_means_its_best(path, tmp_path):
+    (tmp_path / "best").symlink_to(path)
+    assert read_checkpoint(tmp_path).path == tmp_path / "best"
+
+
 def test_no_folder_is_said_so(tmp_path):
     with pytest.raises(CheckpointError, match="no such folder"):
         read_checkpoint(tmp_path / "gone")

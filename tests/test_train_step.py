@@ -211,6 +211,13 @@ def test_the_average_follows_the_weights_with_the_configured_decay() -> None:
         np.testing.assert_allclose(average, 0.5 * one + 0.5 * two, atol=1e-6)
 
 
+def test_a_short_run_averages_over_its_last_steps_only() -> None:
+    config = TrainingConfig(ema_decay=0.999)
+    assert create_optimizer(config, 1000).ema_momentum == pytest.approx(0.98)
+    assert create_optimizer(config, 1_000_000).ema_momentum == 0.999
+    assert create_optimizer(config, 1).ema_momentum == 0
+
+
 def test_without_an_average_the_weights_themselves_speak() -> None:
     step = make_step(enable_graph_mode=False, ema_decay=None)
     step(batch())

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from myxtts.cli.options import JsonOption, QuietOption
 from myxtts.cli.output import emit, say
+from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.errors import TextError, UsageError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _speak(
     config = None if config_file is None else XTTSConfig.from_yaml(config_file)
     read_checkpoint(checkpoint)
 
+    start_tensorflow()
     from myxtts.inference.xtts_inference import XTTSInference
 
     speaker = XTTSInference(config, checkpoint)

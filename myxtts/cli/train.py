@@ -10,6 +10,7 @@ import typer
 from myxtts.cli import options
 from myxtts.cli.output import emit, say
 from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.cli.training_display import TrainingDisplay
 from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.config.resolve import ResolvedConfig
@@ -113,6 +114,7 @@ def train(
     read_metadata(resolved.config.data).require_usable()
 
     # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
+    start_tensorflow()
     from myxtts.training.device import usable_gpus
 
     if not usable_gpus(resolved.config.training.device):

@@ -304,7 +304,10 @@ class TrainingConfig(Section):
     )
     gradient_accumulation_steps: Int = Field(1, ge=1, description="Batches per optimizer step")
     ema_decay: Float | None = Field(
-        0.999, gt=0, lt=1, description="Decay of the averaged weights used for speaking; none: no average"
+        0.999,
+        gt=0,
+        lt=1,
+        description="Decay of the averaged weights used for speaking, less in short runs; none: no average",
     )
     freeze_alignment_after: Int | None = Field(
         None, ge=1, description="Keep and reuse alignments from this step on; none: search in every step"

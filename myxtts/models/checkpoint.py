@@ -41,6 +41,8 @@ WEIGHTS = "model.npz"
 CONFIG = "config.yaml"
 DESCRIPTION = "checkpoint.json"
 CHECKSUMS = "checksums.json"
+# In a run's folder, a link to the checkpoint with the lowest validation loss.
+BEST = "best"
 
 # What may differ between training and speaking: it changes a sound here and there, not what the weights mean.
 _HARMLESS = {"normalizer", "espeak_ng", "resampler", "trim_silence", "trim_db"}
@@ -131,10 +133,15 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """What a checkpoint says about itself, after checking that its files are whole.
 
+    Args:
+        path: the checkpoint's folder, or that of a run, whose best one is meant.
+
     Raises:
         CheckpointError: there is none, it is damaged, or it was made by a newer version.
     """
     path = Path(path)
+    if (path / BEST / DESCRIPTION).is_file():
+        path = path / BEST
     if not (path / DESCRIPTION).is_file():
         what = "no such folder" if not path.exists() else f"not a checkpoint (it has no {DESCRIPTION})"
         raise CheckpointError(f"{path}: {what}")

@@ -15,6 +15,9 @@ from myxtts.config.config import TrainingConfig
 
 logger = logging.getLogger(__name__)
 
+# Of a run's steps, the last that the averaged weights may reach back over.
+AVERAGED_SHARE = 0.05
+
 # Weight decay is for what multiplies activations; gains, offsets and tables have no size to hold down.
 _NOT_DECAYED = ["bias", "beta", "gamma", "embeddings", "default"]
 
@@ -35,11 +38,18 @@ def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "fl
         weight_decay=config.weight_decay,
         global_clipnorm=config.gradient_clip_norm,
         use_ema=config.ema_decay is not None,
-        ema_momentum=0.0 if config.ema_decay is None else config.ema_decay ** (1 / batches),
+        ema_momentum=_decay(config, total_steps) ** (1 / batches),
         gradient_accumulation_steps=batches if batches > 1 else None,
     )
     adam.exclude_from_weight_decay(var_names=_NOT_DECAYED)
     return keras.optimizers.LossScaleOptimizer(adam) if policy == "mixed_float16" else adam
+
+
+def _decay(config: TrainingConfig, total_steps: int) -> float:
+    """Of the averaged weights, so that a short run's average is not of its first, untrained weights."""
+    if config.ema_decay is None:
+        return 0.0
+    return min(config.ema_decay, max(0.0, 1 - 1 / (AVERAGED_SHARE * total_steps)))
 
 
 def learning_rate_schedule(

@@ -22,12 +22,11 @@ import shutil
 from pathlib import Path
 
 from myxtts.errors import CheckpointError, TrainingError, UsageError
-from myxtts.models.checkpoint import Checkpoint, read_checkpoint
+from myxtts.models.checkpoint import BEST, Checkpoint, read_checkpoint
 from myxtts.training.training_state import TrainingState
 
 logger = logging.getLogger(__name__)
 
-BEST = "best"
 CONFIG = "config.yaml"
 LOCK = "lock"
 LOG = "log.jsonl"
