@@ -15,7 +15,9 @@ from myxtts import __version__
 from myxtts.cli import (
     check_data,
     create_config,
+    evaluate,
     make_corpus,
+    monitor,
     output,
     precompute,
     show_config,
@@ -49,8 +51,10 @@ app.command(rich_help_panel=DATA)(precompute.precompute)
 app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
 app.command(rich_help_panel=DATA)(text.text)
 app.command(rich_help_panel=VOICE)(train.train)
+app.command(rich_help_panel=VOICE)(evaluate.evaluate)
 app.command(rich_help_panel=VOICE)(synthesize.synthesize)
 app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
+app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
 
 
 def _print_version(wanted: bool) -> None:
