@@ -4,13 +4,18 @@ Mel-cepstral distortion in dB, over the K pairs of frames (i, j) on the warping 
 
     MCD = 10 √2 / ln 10 · 1/K · Σ √( Σ_{d=1..13} (c_d(i) − c'_d(j))² )
 
-where c is the orthonormal DCT-II of a frame's natural-log mel; the coefficient 0, its loudness, is left out. It is
-made from mels and not from a vocoder's spectral envelope, so it compares with itself, not with other papers' figures.
+where c is the cepstrum of a frame's natural-log mel m of B bands,
+
+    c_d = 1/B · Σ_{k=0..B−1} m_k cos(π d (k + ½) / B)
+
+and the coefficient 0, its loudness, is left out. It is made from mels and not from a vocoder's spectral envelope, so
+it compares with itself, not with other papers' figures.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.fft import dct
@@ -18,10 +23,14 @@ from scipy.fft import dct
 COEFFICIENTS = 13
 DECIBELS = 10 * math.sqrt(2) / math.log(10)
 
+# Most cells of distance matrices in memory at a time: 64 MB.
+_CELLS = 16 << 20
+
 
 def cepstra(mel: np.ndarray) -> np.ndarray:
     """Coefficients 1 to 13 of each frame of a natural-log mel [F, n_mels]: float32 [F, 13]."""
-    return dct(mel.astype(np.float32), type=2, norm="ortho", axis=1)[:, 1 : 1 + COEFFICIENTS]
+    # SciPy's sum is twice the one above.
+    return dct(mel.astype(np.float32), type=2, axis=1)[:, 1 : 1 + COEFFICIENTS] / (2 * mel.shape[1])
 
 
 def mel_cepstral_distortion(mel: np.ndarray, other: np.ndarray) -> float:
@@ -37,6 +46,11 @@ def mel_distance(mel: np.ndarray, other: np.ndarray) -> float:
     return warped_distance(mel, other) / math.sqrt(mel.shape[1])
 
 
+def mel_distances(mel: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """`mel_distance` of one mel to each of many, float64 [len(others)], much faster than one by one."""
+    return warped_distances(mel, others) / math.sqrt(mel.shape[1])
+
+
 def warped_distance(frames: np.ndarray, others: np.ndarray) -> float:
     """Mean Euclidean distance of the frames that dynamic time warping pairs.
 
@@ -46,39 +60,62 @@ def warped_distance(frames: np.ndarray, others: np.ndarray) -> float:
         frames: [N, D], N at least 1.
         others: [M, D], M at least 1.
     """
-    if not len(frames) or not len(others):
+    return float(warped_distances(frames, [others])[0])
+
+
+def warped_distances(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """`warped_distance` of one sequence to each of many, float64 [len(others)].
+
+    Args:
+        frames: [N, D], N at least 1.
+        others: each [M, D] with an M of its own, at least 1.
+    """
+    if not len(frames) or not all(len(other) for other in others):
         raise ValueError("there is no frame to compare")
-    distance = _distances(frames, others)
-    total, steps = _least_path(distance)
-    return total / steps
+    longest = max((len(other) for other in others), default=1)
+    together = max(1, _CELLS // (len(frames) * (len(frames) + longest)))
+    groups = [others[first : first + together] for first in range(0, len(others), together)]
+    return np.concatenate([np.zeros(0), *(_least_means(frames, group) for group in groups)])
+
+
+def _least_means(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """Mean over the pairs on the path with the least sum, one diagonal of all matrices at a time."""
+    rows, places = len(frames), len(others)
+    columns = np.array([len(other) for other in others])
+    # skewed[d, b, i] is the distance of frame i to frame d − i of sequence b: a diagonal is a row. Outside of the
+    # matrices nothing is reachable.
+    skewed = np.full((rows + columns.max() - 1, places, rows), np.inf, np.float32)
+    row = np.arange(rows)[:, None]
+    distances = np.split(_distances(frames, np.concatenate(others)), np.cumsum(columns)[:-1], axis=1)
+    for place, distance in enumerate(distances):
+        skewed[row + np.arange(distance.shape[1])[None], place, row] = distance
+
+    # Of the last two diagonals, with nothing before the first row.
+    sums = np.full((2, places, rows + 1), np.inf, np.float32)
+    steps = np.zeros((2, places, rows + 1), np.float32)
+    sums[1, :, 1:], steps[1, :, 1] = skewed[0], 1
+    ends = rows + columns - 2
+    means = np.empty(places)
+    for number, diagonal in enumerate(skewed):
+        if number:
+            # Into (i, j): from (i − 1, j − 1) two diagonals back, from (i − 1, j) and (i, j − 1) one diagonal back.
+            straight, down, across = sums[0, :, :-1], sums[1, :, :-1], sums[1, :, 1:]
+            is_down = down <= across
+            turn = np.where(is_down, down, across)
+            is_straight = straight <= turn
+            turned = np.where(is_down, steps[1, :, :-1], steps[1, :, 1:])
+            count = np.where(is_straight, steps[0, :, :-1], turned) + 1
+            total = np.where(is_straight, straight, turn) + diagonal
+            sums, steps = sums[::-1], steps[::-1]
+            sums[1, :, 1:], steps[1, :, 1:] = total, count
+        ended = ends == number
+        if ended.any():
+            means[ended] = sums[1, ended, rows] / steps[1, ended, rows]
+    return means
 
 
 def _distances(frames: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Euclidean distances of all pairs, float64 [N, M]."""
+    """Euclidean distances of all pairs, float64 [N, M]: near 0 the difference of squares needs the digits."""
     a, b = frames.astype(np.float64), others.astype(np.float64)
     squared = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1)[None] - 2 * a @ b.T
     return np.sqrt(np.maximum(squared, 0))
-
-
-def _least_path(distance: np.ndarray) -> tuple[float, int]:
-    """Sum and number of the pairs on the path with the least sum, one diagonal of the matrix at a time."""
-    rows, columns = distance.shape
-    # skewed[d, i] is distance[i, d − i]: a diagonal is a row. Outside of the matrix nothing is reachable.
-    skewed = np.full((rows + columns - 1, rows), np.inf)
-    row = np.arange(rows)[:, None]
-    skewed[row + np.arange(columns)[None], row] = distance
-
-    sums = np.full((2, rows + 1), np.inf)  # of the last two diagonals, with a column of nothing before the first row
-    steps = np.zeros((2, rows + 1), np.int64)
-    sums[1, 1:], steps[1, 1] = skewed[0], 1
-    for diagonal in skewed[1:]:
-        # Into (i, j): from (i − 1, j − 1) two diagonals back, from (i − 1, j) and (i, j − 1) one diagonal back.
-        straight, down, across = sums[0, :-1], sums[1, :-1], sums[1, 1:]
-        is_down = down <= across
-        turn = np.where(is_down, down, across)
-        is_straight = straight <= turn
-        count = np.where(is_straight, steps[0, :-1], np.where(is_down, steps[1, :-1], steps[1, 1:]))
-        total = np.where(is_straight, straight, turn) + diagonal
-        sums[0], steps[0] = sums[1], steps[1]
-        sums[1, 1:], steps[1, 1:] = total, count + 1
-    return float(sums[1, rows]), int(steps[1, rows])

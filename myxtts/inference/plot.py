@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from myxtts.inference.xtts_inference import Utterance
 
 
-def require_plotting() -> None:
+def require_plotting(feature: str = "--plot") -> None:
     """
+    Args:
+        feature: what needs it, as the user knows it.
+
     Raises:
         MissingExtraError: the `plot` extra is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise MissingExtraError("--plot", "plot")
+        raise MissingExtraError(feature, "plot")
 
 
 def plot_speech(

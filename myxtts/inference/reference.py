@@ -44,7 +44,12 @@ def reference_mels(
         raise AudioError(f"{name}: {length:.2f} s long; a reference needs at least a second, better 3 to 10")
     if np.abs(audio).max() < SILENT_PEAK:
         raise AudioError(f"{name}: silent; record the voice again, or check the file")
-    mel = log_mel(audio[: int(LONGEST_SECONDS * settings.sample_rate)], settings)  # [F, n_mels]
+    return reference_crops(log_mel(audio[: int(LONGEST_SECONDS * settings.sample_rate)], settings), settings, seconds)
+
+
+def reference_crops(mel: np.ndarray, settings: MelSettings, seconds: float) -> np.ndarray:
+    """A mel [F, n_mels] as crops of so many seconds, or one shorter crop: [crops, R, n_mels]; the last crop ends
+    where the mel does."""
     frames = min(len(mel), settings.frames(int(seconds * settings.sample_rate)))
     starts = [*range(0, len(mel) - frames, frames), len(mel) - frames]
     return np.stack([mel[start : start + frames] for start in starts])

@@ -1,0 +1,106 @@
+"""`myxtts evaluate`: how well a voice speaks what it was not trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from myxtts.cli import options
+from myxtts.cli.output import emit, say
+from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.synthesize import CheckpointOption
+from myxtts.errors import UsageError
+
+if TYPE_CHECKING:
+    from myxtts.evaluation.result import Evaluation
+
+
+def evaluate(
+    checkpoint: CheckpointOption,
+    data_path: Annotated[
+        Path | None, typer.Option("--data-path", help="The data set's folder; default: the checkpoint's own.")
+    ] = None,
+    sentences: Annotated[
+        int, typer.Option("--sentences", min=2, help="How many to say; all if there are fewer.")
+    ] = 60,
+    candidates: Annotated[
+        int, typer.Option("--candidates", min=2, help="Clips among which a sentence has to find its own.")
+    ] = 20,
+    voices: Annotated[
+        int, typer.Option("--voices", min=2, help="Voices among which a cloned one has to find its own.")
+    ] = 20,
+    subset: Annotated[
+        str, typer.Option("--subset", help="train, val, test, all, or auto: what was not trained on.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Another one chooses other sentences and candidates.")] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the audio and the mels to this file.")
+    ] = None,
+    samples: Annotated[
+        Path | None, typer.Option("--samples", help="Write each sentence as WAV files into this folder.")
+    ] = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Measure how well a voice speaks sentences it was not trained on.
+
+    Example: myxtts evaluate --checkpoint runs/voice/best --data-path ./data/ljspeech --html report.html
+    """
+    # What can be wrong without a model is said before seconds go into loading TensorFlow.
+    from myxtts.evaluation.held_out import SUBSETS, HeldOut
+    from myxtts.models.checkpoint import read_checkpoint
+
+    chosen = next((name for name in SUBSETS if name == subset), None)
+    if chosen is None:
+        raise UsageError(f"--subset {subset}: should be one of {', '.join(SUBSETS)}")
+    if html is not None:
+        from myxtts.inference.plot import require_plotting
+
+        require_plotting("--html")
+        if not html.absolute().parent.is_dir():
+            raise UsageError(f"{html}: the folder {html.parent} does not exist")
+    held_out = HeldOut.find(read_checkpoint(checkpoint), data_path, chosen)
+    held_out.rows(held_out.metadata)
+
+    from myxtts.evaluation.evaluate import evaluate as measure
+
+    with StageProgress() as progress:
+        result = measure(
+            checkpoint,
+            data_path,
+            sentences=sentences,
+            candidates=candidates,
+            voices=voices,
+            subset=chosen,
+            seed=seed,
+            progress=progress,
+        )
+        if samples is not None or html is not None:
+            from myxtts.evaluation.report import write_page, write_samples
+
+            if samples is not None:
+                write_samples(result, samples, progress)
+            if html is not None:
+                write_page(result, html, progress)
+    emit(result.to_dict(), as_json, lambda console: _render(console, result))
+    if samples is not None:
+        say(f"{samples}: {result.sentences} sentences, three files each")
+    if html is not None:
+        say(f"{html}: open it in any browser")
+
+
+def _render(console: Console, result: Evaluation) -> None:
+    console.print(f"{result.checkpoint} on {result.data_path}: {result.subset}", markup=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("meaning")
+    for row in result.summary():
+        table.add_row(*row)
+    console.print(table)
+    for note in result.notes():
+        console.print(note, markup=False)

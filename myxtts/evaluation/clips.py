@@ -1,0 +1,108 @@
+"""The clips of a data set as evaluation needs them: how long each one is, and the mel of the few that are looked at.
+
+Mels come from the store if there is one with the checkpoint's settings, and are computed otherwise. Nothing is
+written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import numpy as np
+
+from myxtts.audio.mel import MelSettings, log_mel, trim
+from myxtts.audio.reading import read_audio
+from myxtts.config.config import DataConfig
+from myxtts.data.building.store_target import Target
+from myxtts.data.clips import Clip
+from myxtts.data.metadata import Metadata, probe_audio
+from myxtts.data.store import FeatureStore
+from myxtts.errors import AudioError, StoreError
+from myxtts.text import TextSettings
+
+logger = logging.getLogger(__name__)
+
+
+class EvaluationClips:
+    """The usable clips of a data set.
+
+    Args:
+        config: of the data set, with the checkpoint's settings of text and mel.
+        metadata: of the data set.
+
+    Attributes:
+        metadata: without clips whose audio cannot be read.
+        lengths: int64 [N], frames of each clip's mel; of one that is not in the store before silence is trimmed.
+    """
+
+    def __init__(self, config: DataConfig, metadata: Metadata) -> None:
+        self.settings = MelSettings.from_config(config)
+        self._store = _open_store(config, self.settings)
+        self._rows = {} if self._store is None else {clip_id: row for row, clip_id in enumerate(self._store.ids)}
+        unknown = [clip for clip in metadata.clips if clip.id not in self._rows]
+        headers = probe_audio(unknown)
+        frames = self.settings.frames(headers.samples_at(self.settings.sample_rate))
+        computed = {clip.id: int(length) for clip, length in zip(unknown, frames, strict=True)}
+        self.metadata = metadata.leave_out(headers.problems)
+        self.lengths = np.array([self._length(clip, computed) for clip in self.metadata.clips], np.int64)
+        self._mels: dict[int, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self.metadata.clips)
+
+    def __getitem__(self, row: int) -> Clip:
+        return self.metadata.clips[row]
+
+    def mel(self, row: int) -> np.ndarray:
+        """The recorded mel of a clip, float32 [F, n_mels].
+
+        Raises:
+            AudioError: the audio cannot be read, or is too short for a single frame.
+        """
+        if row not in self._mels:
+            self._mels[row] = self._load(row)
+        return self._mels[row]
+
+    def audio(self, row: int) -> np.ndarray:
+        """The recording, float32 [n] at the mel's sample rate, as the mel was made of it."""
+        return trim(read_audio(self[row].audio_path, self.settings.sample_rate), self.settings)
+
+    def _length(self, clip: Clip, computed: dict[str, int]) -> int:
+        if clip.id in computed:
+            return computed[clip.id]
+        assert self._store is not None
+        return int(self._store.mel_lengths[self._rows[clip.id]])
+
+    def _load(self, row: int) -> np.ndarray:
+        stored = self._rows.get(self[row].id)
+        if self._store is not None and stored is not None and self._unchanged(row, stored):
+            return self._store.mel(stored).astype(np.float32)
+        mel = log_mel(self.audio(row), self.settings)
+        if not len(mel):
+            raise AudioError(f"{self[row].audio_path}: the audio is too short for a single frame")
+        return mel
+
+    def _unchanged(self, row: int, stored: int) -> bool:
+        """Whether the audio is still the file that the store was made from."""
+        assert self._store is not None
+        try:
+            status = os.stat(self[row].audio_path)
+        except OSError as error:
+            raise AudioError(f"{self[row].audio_path}: cannot be read: {error.strerror}") from None
+        index = self._store.index
+        return (status.st_size, status.st_mtime_ns) == (
+            int(index["source_size"][stored]),
+            int(index["source_mtime_ns"][stored]),
+        )
+
+
+def _open_store(config: DataConfig, mel: MelSettings) -> FeatureStore | None:
+    for target in Target.candidates(config, mel, TextSettings.from_config(config)):
+        version = target.folder.current()
+        if version is not None:
+            try:
+                return FeatureStore.open(version)
+            except StoreError as error:
+                logger.warning("mels are computed again: %s", str(error).splitlines()[0])
+    return None

@@ -1,0 +1,219 @@
+"""How well a trained voice speaks sentences that it was not trained on.
+
+docs/evaluation.md says what each figure means, with its formula, and what it does not say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from myxtts.audio.mel import log_mel
+from myxtts.data.precompute import Progress, Silent
+from myxtts.errors import UsageError
+from myxtts.evaluation.clips import EvaluationClips
+from myxtts.evaluation.distance import mel_cepstral_distortion, mel_distances
+from myxtts.evaluation.held_out import SUBSETS, HeldOut, Subset
+from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
+from myxtts.evaluation.selection import Selection, VoiceTrial
+from myxtts.evaluation.speaker import ModelSpeaker, Sentence, Speaker
+from myxtts.inference.griffin_lim import GriffinLim
+from myxtts.inference.vocoder import Vocoder
+from myxtts.models.checkpoint import load_model, read_checkpoint
+from myxtts.text import TextSettings, Tokenizer, language_id
+
+SENTENCES = 60
+CANDIDATES = 20
+VOICES = 20
+
+# Voice trials with seen voices, and as many with unseen ones.
+TRIALS = 160
+
+# Speech longer than so many times the recording is cut there; comparing minutes of babble would take minutes.
+LONGEST = 4
+
+
+def evaluate(
+    checkpoint: str | os.PathLike[str],
+    data_path: str | os.PathLike[str] | None = None,
+    *,
+    sentences: int = SENTENCES,
+    candidates: int = CANDIDATES,
+    voices: int = VOICES,
+    subset: Subset = "auto",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measures a checkpoint on held-out clips.
+
+    ```python
+    result = evaluate("runs/voice/best", "data/ljspeech")
+    print(result.retrieval, result.mcd, result.to_dict())
+    ```
+
+    Args:
+        checkpoint: its folder.
+        data_path: the data set's folder; none: the one that the checkpoint was trained on.
+        sentences: how many are said; all if there are fewer.
+        candidates: clips of about the same length among which a sentence has to find its own, itself included.
+        voices: voices among which a generated voice has to find its own, itself included.
+        subset: `train`, `val`, `test`, `all`, or `auto`: what the checkpoint was not trained on, that is, `val` and
+            `test` of its own data set, and all clips of another.
+        seed: another one chooses other sentences, references and candidates.
+        progress: watches the work.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged.
+        DataError: the data set cannot be used, or has fewer than two clips to evaluate with.
+        UsageError: an argument is out of range.
+    """
+    for name, value in (("sentences", sentences), ("candidates", candidates), ("voices", voices)):
+        if value < 2:
+            raise UsageError(f"{name} should be at least 2 (got {value})")
+    if subset not in SUBSETS:
+        raise UsageError(f"subset is '{subset}'; it should be one of {', '.join(SUBSETS)}")
+    saved = read_checkpoint(Path(checkpoint))
+    held_out = HeldOut.find(saved, data_path, subset)
+    clips = EvaluationClips(held_out.config, held_out.metadata)
+    rows = held_out.rows(clips.metadata)
+    config = saved.config.model_copy(update={"data": held_out.config})
+    measure = Measure(
+        clips,
+        ModelSpeaker(load_model(saved), config, seed),
+        GriffinLim(clips.settings),
+        Tokenizer(TextSettings.from_config(held_out.config)),
+        Selection(clips.metadata.clips, clips.lengths, seed),
+        config.data.reference_seconds,
+        progress or Silent(),
+    )
+    results = measure.sentences(rows, sentences, candidates)
+    trained = held_out.trained_speakers
+    trials = [] if trained is None else measure.voices(rows, trained, voices)
+    return Evaluation(
+        checkpoint=str(checkpoint),
+        data_path=held_out.config.dataset_path,
+        subset=held_out.description,
+        seed=seed,
+        mel_settings=clips.settings,
+        retrieval_candidates=candidates,
+        results=tuple(results),
+        voice_results=tuple(trials),
+        voices_known=trained is not None,
+    )
+
+
+class Measure:
+    """Lets sentences be said and compares them.
+
+    Args:
+        clips: of the data set.
+        speaker: says the sentences.
+        vocoder: makes sound of mels, of the recorded as of the generated.
+        tokenizer: of the checkpoint's settings.
+        selection: among the clips.
+        reference_seconds: how long a reference should be; 0: everything is said with the default voice.
+        progress: watches.
+    """
+
+    def __init__(
+        self,
+        clips: EvaluationClips,
+        speaker: Speaker,
+        vocoder: Vocoder,
+        tokenizer: Tokenizer,
+        selection: Selection,
+        reference_seconds: float,
+        progress: Progress,
+    ) -> None:
+        self._clips = clips
+        self._speaker = speaker
+        self._vocoder = vocoder
+        self._tokenizer = tokenizer
+        self._selection = selection
+        self._reference_frames = clips.settings.frames(int(reference_seconds * clips.settings.sample_rate))
+        self._progress = progress
+
+    def sentences(self, rows: Sequence[int], most: int, candidates: int) -> list[SentenceResult]:
+        """Says at most so many of the clips' sentences and compares each with its recording."""
+        chosen = self._selection.sentences(rows, most)
+        spoken = self._say("speaking", chosen)
+        self._progress.stage("comparing", len(chosen))
+        results = []
+        for row, mel in zip(chosen, spoken, strict=True):
+            results.append(self._result(row, mel, candidates))
+            self._progress.advance(1)
+        return results
+
+    def voices(self, rows: Sequence[int], trained: frozenset[str], voices: int) -> list[VoiceResult]:
+        """Says sentences with the voices of other recordings, and looks whose recording of the sentence is nearest.
+
+        Args:
+            rows: clips to choose from.
+            trained: names of the speakers in the training data.
+            voices: how many are compared.
+        """
+        if not self._reference_frames:
+            return []
+        speakers = [self._clips[row].speaker in trained for row in rows]
+        trials: list[VoiceTrial] = []
+        for kind in (True, False):
+            of_kind = [row for row, seen in zip(rows, speakers, strict=True) if seen is kind]
+            trials += self._selection.voice_trials(of_kind, voices, TRIALS)
+        if not trials:
+            return []
+        spoken = self._say("speaking with other voices", [trial.row for trial in trials])
+        self._progress.stage("comparing voices", len(trials))
+        results = []
+        for trial, mel in zip(trials, spoken, strict=True):
+            speaker = self._clips[trial.row].speaker
+            rank = self._rank(mel, trial.rows)
+            results.append(VoiceResult(self._clips[trial.row].id, speaker, speaker in trained, rank, len(trial.rows)))
+            self._progress.advance(1)
+        return results
+
+    def _say(self, stage: str, rows: Sequence[int]) -> list[np.ndarray]:
+        clips = [self._clips[row] for row in rows]
+        tokens = self._tokenizer.encode_batch(
+            [clip.text for clip in clips], [clip.language for clip in clips], [clip.ipa for clip in clips]
+        )
+        extra = self._tokenizer.settings.extra_languages
+        wanted = []
+        for row, clip, ids in zip(rows, clips, tokens, strict=True):
+            reference = self._selection.reference(row, self._reference_frames) if self._reference_frames else None
+            mel = None if reference is None else self._clips.mel(reference)
+            wanted.append(Sentence(row, ids, language_id(clip.language, extra), mel))
+        self._progress.stage(stage, len(rows))
+        mels = self._speaker(wanted, self._progress.advance)
+        return [mel[: LONGEST * len(self._clips.mel(row))] for row, mel in zip(rows, mels, strict=True)]
+
+    def _result(self, row: int, mel: np.ndarray, candidates: int) -> SentenceResult:
+        clip, true = self._clips[row], self._clips.mel(row)
+        near = self._selection.like_length(row)[: candidates - 1]
+        another = self._selection.another(row)
+        return SentenceResult(
+            id=clip.id,
+            text=clip.text,
+            speaker=clip.speaker,
+            language=clip.language,
+            audio_path=clip.audio_path,
+            mcd=mel_cepstral_distortion(self._heard(mel), true),
+            mcd_ceiling=mel_cepstral_distortion(self._heard(true), true),
+            mcd_floor=None if another is None else mel_cepstral_distortion(self._clips.mel(another), true),
+            frames=len(mel),
+            true_frames=len(true),
+            rank=self._rank(mel, [row, *near]) if len(near) == candidates - 1 else None,
+            mel=mel,
+            true_mel=true,
+        )
+
+    def _heard(self, mel: np.ndarray) -> np.ndarray:
+        """The mel of the sound that the vocoder makes of a mel."""
+        return log_mel(self._vocoder(mel), self._clips.settings)
+
+    def _rank(self, mel: np.ndarray, rows: Sequence[int]) -> int:
+        """The place of the first row among all, by how near their mels are; 1 is the nearest."""
+        distances = mel_distances(mel, [self._clips.mel(row) for row in rows])
+        return 1 + int(np.sum(distances[1:] <= distances[0]))

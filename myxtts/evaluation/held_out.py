@@ -1,0 +1,98 @@
+"""Which clips a checkpoint has not been trained on, and whose voices it knows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from myxtts.config.config import DataConfig
+from myxtts.data.metadata import Metadata, read_metadata
+from myxtts.errors import DataError
+from myxtts.models.checkpoint import Checkpoint
+
+Subset = Literal["auto", "train", "val", "test", "all"]
+SUBSETS: tuple[Subset, ...] = get_args(Subset)
+
+# Where metadata and audio are in the checkpoint's own data set says nothing about another.
+_LAYOUT = (
+    "metadata_file",
+    "metadata_train_file",
+    "metadata_eval_file",
+    "wavs_dir",
+    "wavs_train_dir",
+    "wavs_eval_dir",
+)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The part of a data set to evaluate with.
+
+    Attributes:
+        config: of the data set, with the checkpoint's settings of text and mel.
+        metadata: of the whole data set.
+        splits: those to evaluate with; all clips if empty.
+        description: the same in words.
+        trained_speakers: names of the speakers that the checkpoint was trained on; none if nobody knows.
+    """
+
+    config: DataConfig
+    metadata: Metadata
+    splits: tuple[str, ...]
+    description: str
+    trained_speakers: frozenset[str] | None
+
+    @classmethod
+    def find(cls, checkpoint: Checkpoint, data_path: str | os.PathLike[str] | None, subset: Subset) -> HeldOut:
+        """Reads the metadata of a data set and decides what of it is held out.
+
+        Args:
+            checkpoint: to evaluate.
+            data_path: the data set's folder; none: the checkpoint's own.
+            subset: as `evaluate` has it.
+
+        Raises:
+            DataError: the data set cannot be read.
+        """
+        trained_with = checkpoint.config.data
+        path = trained_with.dataset_path if data_path is None else os.fspath(data_path)
+        same_place = os.path.realpath(path) == os.path.realpath(trained_with.dataset_path)
+        config = trained_with.model_copy(update={"dataset_path": path})
+        try:
+            metadata = read_metadata(config)
+        except DataError:
+            if same_place:
+                raise
+            defaults = DataConfig()
+            config = config.model_copy(update={name: getattr(defaults, name) for name in _LAYOUT})
+            metadata = read_metadata(config)
+        # A data set that was moved or copied is still the one that was trained on.
+        own = same_place or metadata.origin()["clips"] == checkpoint.details.get("clips")
+        speakers = checkpoint.details.get("speakers", metadata.origin()["speakers"] if own else None)
+        splits, description = _chosen(subset, own)
+        return cls(config, metadata, splits, description, None if speakers is None else frozenset(speakers))
+
+    def rows(self, metadata: Metadata) -> list[int]:
+        """Positions of the clips to evaluate with in `metadata`, which may have lost some since.
+
+        Raises:
+            DataError: there are fewer than two.
+        """
+        splits = metadata.splits
+        rows = [row for row in range(len(metadata.clips)) if not self.splits or splits[row] in self.splits]
+        if len(rows) < 2:
+            shown = f": {metadata.problems[0]}" if metadata.problems and not metadata.clips else ""
+            raise DataError(
+                f"{self.config.dataset_path}: {len(rows)} of {len(metadata.clips):,} clips to evaluate with "
+                f"({self.description}); two are needed{shown}\nGive another data set, or --subset all"
+            )
+        return rows
+
+
+def _chosen(subset: Subset, own: bool) -> tuple[tuple[str, ...], str]:
+    if subset == "all" or (subset == "auto" and not own):
+        return (), "all clips" if own else "all clips of another data set than the checkpoint's"
+    if subset == "auto":
+        return ("val", "test"), "clips not trained on"
+    return (subset,), f"split {subset}"

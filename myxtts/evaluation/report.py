@@ -1,0 +1,174 @@
+"""An evaluation to listen to: WAV files, or one HTML page with the sentences' audio and mels side by side."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+
+from myxtts.audio.mel import MelSettings, log_mel, trim
+from myxtts.audio.reading import read_audio, to_pcm16
+from myxtts.data.precompute import Progress, Silent
+from myxtts.errors import UsageError
+from myxtts.evaluation.result import Evaluation, SentenceResult
+from myxtts.inference.griffin_lim import GriffinLim
+from myxtts.inference.plot import require_plotting
+from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
+
+# Sentences on a page, so that it can still be sent to somebody.
+SHOWN = 12
+# Samples per second on a page: all that Griffin-Lim makes of a mel up to 8 kHz.
+PAGE_RATE = 16000
+# Colours of a mel picture; more cannot be told apart and take more bytes.
+_LEVELS = 64
+
+
+class _Listening:
+    """The three sounds of a sentence.
+
+    Args:
+        settings: of the mels.
+    """
+
+    def __init__(self, settings: MelSettings) -> None:
+        self.settings = settings
+        self._vocoder = GriffinLim(settings)
+
+    def sounds(self, result: SentenceResult) -> dict[str, np.ndarray]:
+        """By name, float32 [n] within full scale."""
+        found = {
+            "generated": self._vocoder(result.mel),
+            "griffin-lim": self._vocoder(result.true_mel),
+            "recording": trim(read_audio(result.audio_path, self.settings.sample_rate), self.settings),
+        }
+        return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
+
+
+def write_samples(result: Evaluation, folder: str | Path, progress: Progress | None = None) -> None:
+    """Writes `ID.generated.wav`, `ID.griffin-lim.wav` and `ID.recording.wav` for every sentence.
+
+    Raises:
+        UsageError: the folder cannot be written to.
+    """
+    progress = progress or Silent()
+    progress.stage("writing samples", result.sentences)
+    listening = _Listening(result.mel_settings)
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for sentence in result.results:
+            name = re.sub(r"[^\w.-]", "_", sentence.id)
+            for kind, audio in listening.sounds(sentence).items():
+                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, listening.settings.sample_rate))
+            progress.advance(1)
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
+
+
+def write_page(result: Evaluation, path: str | Path, progress: Progress | None = None) -> None:
+    """Writes one HTML file with everything in it.
+
+    Raises:
+        MissingExtraError: the `plot` extra is not installed.
+        UsageError: the file cannot be written.
+    """
+    require_plotting("--html")
+    progress = progress or Silent()
+    listening = _Listening(result.mel_settings)
+    shown = _spread(result)
+    progress.stage("writing the page", len(shown))
+    sections = [_summary(result), _sentences(result)]
+    for sentence in shown:
+        sections.append(_sentence(sentence, result, listening))
+        progress.advance(1)
+    lead = f"{result.checkpoint} on {result.data_path}: {result.sentences} sentences, {result.subset}"
+    try:
+        Path(path).write_text(page("How the voice does", sections, lead=lead), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _spread(result: Evaluation) -> list[SentenceResult]:
+    """So many sentences as are shown, evenly from the best to the worst."""
+    ranked = sorted(result.results, key=lambda sentence: sentence.mcd)
+    places = np.linspace(0, len(ranked) - 1, min(SHOWN, len(ranked))).round().astype(int)
+    return [ranked[place] for place in places]
+
+
+def _summary(result: Evaluation) -> str:
+    notes = [paragraph(note, note=True) for note in result.notes()]
+    return section("Summary", table(["figure", "value", "meaning"], result.summary(), numeric=[1]), *notes)
+
+
+def _sentences(result: Evaluation) -> str:
+    shown = min(SHOWN, result.sentences)
+    return section(
+        "Sentences",
+        paragraph(
+            f"{shown} of the {result.sentences} sentences, evenly spread from the lowest distortion to the highest. "
+            "Each has three sounds: what the model says; the ceiling, which is Griffin-Lim of the recorded mel; and "
+            "the recording. The pictures of a sentence share one time axis and one scale."
+        ),
+    )
+
+
+def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listening) -> str:
+    sounds = listening.sounds(sentence)
+    heard = log_mel(sounds["griffin-lim"], listening.settings)
+    columns = (
+        (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, sounds["generated"]),
+        ("ceiling: Griffin-Lim of the recorded mel", heard, sounds["griffin-lim"]),
+        ("recording", sentence.true_mel, sounds["recording"]),
+    )
+    frames = max(sentence.frames, sentence.true_frames)
+    scale = float(sentence.true_mel.min()), float(sentence.true_mel.max())
+    figures = [
+        figure(
+            caption,
+            image(_mel_picture(mel, frames, *scale), f"mel, {caption}"),
+            sound(_page_wav(audio, listening.settings.sample_rate), caption),
+        )
+        for caption, mel, audio in columns
+    ]
+    found = "" if sentence.rank is None else f", rank {sentence.rank} of {result.retrieval_candidates}"
+    floor = "" if sentence.mcd_floor is None else f", floor {sentence.mcd_floor:.2f}"
+    facts = (
+        f"{sentence.id}, {sentence.speaker}, {sentence.language}: mcd {sentence.mcd:.2f} dB "
+        f"(ceiling {sentence.mcd_ceiling:.2f}{floor}){found}"
+    )
+    return section(sentence.text, paragraph(facts, note=True), row(*figures))
+
+
+def _mel_picture(mel: np.ndarray, frames: int, low: float, high: float) -> bytes:
+    """A PNG of a mel, padded to so many frames, with colours from `low` to `high`."""
+    padded = np.full((frames, mel.shape[1]), low, np.float32)
+    padded[: len(mel)] = mel
+    levels = np.clip((padded - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)
+    return _png(levels.T[::-1].round().astype(np.uint8))
+
+
+def _png(levels: np.ndarray) -> bytes:
+    """A picture of colour numbers uint8 [rows, columns], each row drawn twice."""
+    from matplotlib import colormaps
+    from PIL import Image
+
+    picture = Image.fromarray(np.repeat(levels, 2, axis=0)).convert("P")
+    palette = (colormaps["magma"](np.linspace(0, 1, _LEVELS))[:, :3] * 255).round().astype(np.uint8)
+    picture.putpalette(palette.tobytes())
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _page_wav(audio: np.ndarray, rate: int) -> bytes:
+    return _wav(audio, rate) if rate <= PAGE_RATE else _wav(soxr.resample(audio, rate, PAGE_RATE), PAGE_RATE)
+
+
+def _wav(audio: np.ndarray, rate: int) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, to_pcm16(audio), rate, format="WAV", subtype="PCM_16")
+    return buffer.getvalue()

@@ -1,0 +1,267 @@
+"""What an evaluation found: every sentence, and the figures they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from myxtts.audio.mel import MelSettings
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceResult:
+    """One sentence, as recorded and as generated.
+
+    Attributes:
+        id, text, speaker, language, audio_path: of the clip.
+        mcd: of the generated speech against the recording, in dB.
+        mcd_ceiling: of the recording's own mel through the vocoder.
+        mcd_floor: of another recorded sentence; None if the data set has no other.
+        frames: of the generated mel.
+        true_frames: of the recorded mel.
+        rank: of its own clip among those of about the same length; None if there are too few.
+        mel, true_mel: float32 [F, n_mels], natural log.
+    """
+
+    id: str
+    text: str
+    speaker: str
+    language: str
+    audio_path: str
+    mcd: float
+    mcd_ceiling: float
+    mcd_floor: float | None
+    frames: int
+    true_frames: int
+    rank: int | None
+    mel: np.ndarray = field(repr=False)
+    true_mel: np.ndarray = field(repr=False)
+
+    @property
+    def duration_ratio(self) -> float:
+        return self.frames / self.true_frames
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without the mels."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "speaker": self.speaker,
+            "language": self.language,
+            "mcd": _rounded(self.mcd),
+            "mcd_ceiling": _rounded(self.mcd_ceiling),
+            "mcd_floor": _rounded(self.mcd_floor),
+            "duration_ratio": _rounded(self.duration_ratio),
+            "rank": self.rank,
+        }
+
+
+@dataclass(frozen=True)
+class VoiceResult:
+    """One sentence said with the voice of another recording.
+
+    Attributes:
+        id: of the clip with the same sentence and voice.
+        speaker: whose voice.
+        seen: whether the speaker was in the training data.
+        rank: of the right voice among all that were compared; 1 is the nearest.
+        voices: how many were compared.
+    """
+
+    id: str
+    speaker: str
+    seen: bool
+    rank: int
+    voices: int
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What an evaluation found. Shares are from 0 to 1, and None where they do not apply.
+
+    Attributes:
+        checkpoint, data_path: what was evaluated, on what.
+        subset: which clips of it, in words.
+        seed: of all choices.
+        mel_settings: of the mels.
+        retrieval_candidates: clips among which a sentence had to find its own, itself included.
+        results: the sentences.
+        voice_results: the voice trials.
+        voices_known: whether it is known which voices were trained on; without that there are no voice trials.
+    """
+
+    checkpoint: str
+    data_path: str
+    subset: str
+    seed: int
+    mel_settings: MelSettings
+    retrieval_candidates: int
+    results: tuple[SentenceResult, ...]
+    voice_results: tuple[VoiceResult, ...] = ()
+    voices_known: bool = True
+
+    @property
+    def sentences(self) -> int:
+        return len(self.results)
+
+    @property
+    def mcd(self) -> float:
+        """Mean over the sentences, in dB."""
+        return float(np.mean([result.mcd for result in self.results]))
+
+    @property
+    def mcd_ceiling(self) -> float:
+        return float(np.mean([result.mcd_ceiling for result in self.results]))
+
+    @property
+    def mcd_floor(self) -> float | None:
+        return _mean([result.mcd_floor for result in self.results if result.mcd_floor is not None])
+
+    @property
+    def mcd_position(self) -> float | None:
+        """Where `mcd` lies between the floor (0) and the ceiling (1)."""
+        floor = self.mcd_floor
+        if floor is None or floor <= self.mcd_ceiling:
+            return None
+        return (floor - self.mcd) / (floor - self.mcd_ceiling)
+
+    @property
+    def duration_ratio(self) -> float:
+        """Length of all that was generated over that of all recordings."""
+        return sum(result.frames for result in self.results) / sum(result.true_frames for result in self.results)
+
+    @property
+    def retrieval(self) -> float | None:
+        """Share of sentences that are nearest to their own recording."""
+        return _mean([result.rank == 1 for result in self._ranked])
+
+    @property
+    def retrieval_sentences(self) -> int:
+        """Sentences with enough candidates."""
+        return len(self._ranked)
+
+    @property
+    def voice_top1_seen(self) -> float | None:
+        return self.voice_share(True, 1)
+
+    @property
+    def voice_top3_seen(self) -> float | None:
+        return self.voice_share(True, 3)
+
+    @property
+    def voice_top1_unseen(self) -> float | None:
+        return self.voice_share(False, 1)
+
+    @property
+    def voice_top3_unseen(self) -> float | None:
+        return self.voice_share(False, 3)
+
+    def voice_share(self, seen: bool, top: int) -> float | None:
+        """Share of the trials with voices that were seen in training, or not, in which the right voice is among the
+        `top` nearest."""
+        return _mean([trial.rank <= top for trial in self.trials(seen)])
+
+    def trials(self, seen: bool) -> list[VoiceResult]:
+        """The voice trials with voices that were seen in training, or not."""
+        return [trial for trial in self.voice_results if trial.seen is seen]
+
+    @property
+    def voices_compared(self) -> int | None:
+        """The smallest number of voices in any trial."""
+        return min((trial.voices for trial in self.voice_results), default=None)
+
+    def summary(self) -> list[tuple[str, str, str]]:
+        """The figures for people: name, value, and what it means. Those that do not apply are left out."""
+        rows = [
+            ("retrieval", _percent(self.retrieval), self._retrieval_meaning()),
+            (
+                "duration_ratio",
+                f"{self.duration_ratio:.3f}",
+                "generated over recorded length, all sentences together",
+            ),
+            ("mcd", f"{self.mcd:.2f} dB", f"mean of {self.sentences} sentences, through Griffin-Lim"),
+            ("mcd_ceiling", f"{self.mcd_ceiling:.2f} dB", "the recordings' own mels through Griffin-Lim"),
+            ("mcd_floor", _decibels(self.mcd_floor), "another recorded sentence of like length"),
+            ("mcd_position", _percent(self.mcd_position), "of the way from the floor to the ceiling"),
+        ]
+        for seen, name in ((True, "seen"), (False, "unseen")):
+            trials = self.trials(seen)
+            voices = len({trial.speaker for trial in trials})
+            for top in (1, 3):
+                right = sum(trial.rank <= top for trial in trials)
+                where = "nearest" if top == 1 else "among the 3 nearest"
+                meaning = f"{right} of {len(trials)}: {voices} {name} voices, {where} of {self.voices_compared}"
+                rows.append((f"voice_top{top}_{name}", _percent(self.voice_share(seen, top)), meaning))
+        return [row for row in rows if row[1]]
+
+    def notes(self) -> list[str]:
+        """What a reader should know beside the figures, a line each."""
+        notes = []
+        skipped = self.sentences - self.retrieval_sentences
+        if skipped:
+            notes.append(
+                f"{skipped} of {self.sentences} sentences do not count for retrieval: their speaker has fewer than "
+                f"{self.retrieval_candidates - 1} other clips of about their length"
+            )
+        if not self.voices_known:
+            notes.append("the checkpoint does not say which voices it was trained on: no voice was compared")
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        seen, unseen = self.trials(True), self.trials(False)
+        return {
+            "checkpoint": self.checkpoint,
+            "data_path": self.data_path,
+            "subset": self.subset,
+            "seed": self.seed,
+            "sentences": self.sentences,
+            "mcd": _rounded(self.mcd),
+            "mcd_ceiling": _rounded(self.mcd_ceiling),
+            "mcd_floor": _rounded(self.mcd_floor),
+            "mcd_position": _rounded(self.mcd_position),
+            "duration_ratio": _rounded(self.duration_ratio),
+            "retrieval": _rounded(self.retrieval),
+            "retrieval_sentences": self.retrieval_sentences,
+            "retrieval_candidates": self.retrieval_candidates,
+            "voice_top1_seen": _rounded(self.voice_top1_seen),
+            "voice_top3_seen": _rounded(self.voice_top3_seen),
+            "voice_trials_seen": len(seen),
+            "voices_seen": len({trial.speaker for trial in seen}),
+            "voice_top1_unseen": _rounded(self.voice_top1_unseen),
+            "voice_top3_unseen": _rounded(self.voice_top3_unseen),
+            "voice_trials_unseen": len(unseen),
+            "voices_unseen": len({trial.speaker for trial in unseen}),
+            "voices_compared": self.voices_compared,
+            "per_sentence": [result.to_dict() for result in self.results],
+        }
+
+    def _retrieval_meaning(self) -> str:
+        found = sum(result.rank == 1 for result in self._ranked)
+        return (
+            f"{found} of {self.retrieval_sentences} sentences: nearest to their own clip among "
+            f"{self.retrieval_candidates}"
+        )
+
+    @property
+    def _ranked(self) -> list[SentenceResult]:
+        return [result for result in self.results if result.rank is not None]
+
+
+def _mean(values: Sequence[float | bool]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _decibels(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} dB"
