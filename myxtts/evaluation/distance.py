@@ -6,10 +6,11 @@ Mel-cepstral distortion in dB, over the K pairs of frames (i, j) on the warping 
 
 where c is the cepstrum of a frame's natural-log mel m of B bands,
 
-    c_d = 1/B · Σ_{k=0..B−1} m_k cos(π d (k + ½) / B)
+    c_d = 2/B · Σ_{k=0..B−1} m_k cos(π d (k + ½) / B)
 
-and the coefficient 0, its loudness, is left out. It is made from mels and not from a vocoder's spectral envelope, so
-it compares with itself, not with other papers' figures.
+the scale of a vocoder's mel-cepstra, in which a frame is c_0 / 2 + Σ c_d cos(π d (k + ½) / B). The coefficient 0, its
+loudness, is left out. It is made from mels and not from a vocoder's spectral envelope, so it compares with itself,
+not with other papers' figures.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _CELLS = 16 << 20
 
 def cepstra(mel: np.ndarray) -> np.ndarray:
     """Coefficients 1 to 13 of each frame of a natural-log mel [F, n_mels]: float32 [F, 13]."""
-    # SciPy's sum is twice the one above.
-    return dct(mel.astype(np.float32), type=2, axis=1)[:, 1 : 1 + COEFFICIENTS] / (2 * mel.shape[1])
+    # SciPy's sum has the factor 2 in it.
+    return dct(mel.astype(np.float32), type=2, axis=1)[:, 1 : 1 + COEFFICIENTS] / mel.shape[1]
 
 
 def mel_cepstral_distortion(mel: np.ndarray, other: np.ndarray) -> float:
