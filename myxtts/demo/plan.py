@@ -1,0 +1,172 @@
+"""What the demonstration does: its three sizes, and the command of every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SENTENCES = {
+    "en": "Hello! This voice was trained on this very computer, only a few minutes ago.",
+    "fa": "سلام! این صدا همین چند دقیقه پیش روی همین رایانه آموزش دیده است.",
+}
+# That every voice, seen and unseen, says alike, so that they can be told apart.
+SENTENCES_PER_VOICE = 4
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much of everything.
+
+    Attributes:
+        name: of the size, and of its folder.
+        promise: how long it takes on two cores, for people.
+        clips: to train on.
+        speakers: voices that share them.
+        languages: of their sentences.
+        steps: of training.
+        unseen: voices that are cloned without having been trained on.
+        sentences: to evaluate.
+        batches: to diagnose with.
+        settings: of the configuration, beside its defaults.
+    """
+
+    name: str
+    promise: str
+    clips: int
+    steps: int
+    sentences: int
+    batches: int
+    speakers: int = 1
+    languages: tuple[str, ...] = ("en",)
+    unseen: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+# Clips of up to 4.6 s: a batch of them trains twice as fast as one of clips of up to 10 s.
+_SHORT = {"max_mel_frames": 400, "train_split": 0.9, "val_split": 0.1, "warmup_steps": 50}
+SIZES = {
+    size.name: size
+    for size in (
+        DemoSize("quick", "a minute and a half", 150, 25, 10, 10, settings={**_SHORT, "num_buckets": 1}),
+        DemoSize("standard", "6 minutes", 1500, 400, 30, 30, settings={**_SHORT, "num_buckets": 2}),
+        DemoSize(
+            "full", "30 minutes", 6000, 2200, 40, 50, speakers=64, languages=("en", "fa"), unseen=8,
+            settings={"train_split": 0.96, "val_split": 0.04, "warmup_steps": 100, "num_buckets": 4},
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of the demonstration: a command of the program, whose result is JSON."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things are. What a person looks at is in `root`, what the stages work on in a folder per size."""
+
+    root: Path
+    work: Path
+
+    @property
+    def config(self) -> Path:
+        return self.work / "config.yaml"
+
+    @property
+    def corpus(self) -> Path:
+        return self.work / "corpus"
+
+    @property
+    def voices(self) -> Path:
+        return self.work / "voices"
+
+    @property
+    def run(self) -> Path:
+        return self.work / "run"
+
+    @property
+    def samples(self) -> Path:
+        return self.root / "samples"
+
+    def page(self, name: str) -> Path:
+        return self.root / f"{name}.html"
+
+
+def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Stage]:
+    """What to run, in order.
+
+    Args:
+        size: how much.
+        folders: where.
+        reference: a recording of a voice that was not trained on, for the size that clones one.
+    """
+    config = ("--config", str(folders.config))
+    languages = tuple(f"--language={language}" for language in size.languages)
+    corpus = ("make-corpus", str(folders.corpus), f"--clips={size.clips}", f"--speakers={size.speakers}", *languages)
+    listed = [
+        Stage("corpus", corpus),
+        Stage("check", ("check-data", str(folders.corpus), *config)),
+        Stage("precompute", ("precompute", *config)),
+        Stage("diagnose", ("diagnose", *config, f"--num-batches={size.batches}", _html(folders, "diagnosis"))),
+        Stage("train", ("train", *config, "--resume")),
+        Stage(
+            "evaluate",
+            (
+                "evaluate",
+                f"--checkpoint={folders.run}",
+                f"--data-path={folders.corpus}",
+                f"--sentences={size.sentences}",
+                _html(folders, "evaluation"),
+            ),
+        ),
+    ]
+    listed += [_speak("synthesize", language, folders) for language in size.languages]
+    if size.unseen:
+        speakers = size.speakers + size.unseen
+        say = (
+            "make-corpus",
+            str(folders.voices),
+            f"--clips={SENTENCES_PER_VOICE * speakers}",
+            f"--speakers={speakers}",
+        )
+        listed.insert(1, Stage("voices", (*say, "--same-sentences", "--seed=1")))
+        voices = ("evaluate", f"--checkpoint={folders.run}", f"--data-path={folders.voices}")
+        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}")))
+        listed += [_speak("clone-voice", language, folders, reference) for language in size.languages]
+    return listed
+
+
+def next_commands(data: str = "./data/my-voice") -> Sequence[str]:
+    """How to go on with recordings of one's own."""
+    return (
+        f"myxtts check-data {data}",
+        f"myxtts train --data-path {data} --checkpoint-dir ./runs/my-voice",
+        'myxtts synthesize --checkpoint ./runs/my-voice --text "Hello." --output hello.wav',
+    )
+
+
+def _speak(command: str, language: str, folders: Folders, reference: Path | None = None) -> Stage:
+    name = f"{'cloned' if command == 'clone-voice' else 'voice'}-{language}"
+    given = () if reference is None else (f"--reference={reference}",)
+    return Stage(
+        name,
+        (
+            command,
+            f"--checkpoint={folders.run}",
+            f"--language={language}",
+            f"--text={SENTENCES[language]}",
+            f"--output={folders.samples / name}.wav",
+            f"--plot={folders.samples / name}.png",
+            *given,
+        ),
+    )
+
+
+def _html(folders: Folders, name: str) -> str:
+    return f"--html={folders.page(name)}"

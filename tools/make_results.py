@@ -1,0 +1,61 @@
+"""Writes docs/results.md from what the benchmarks left in bench-results; `make bench` calls it.
+
+.venv/bin/python tools/make_results.py [--results bench-results] [--output docs/results.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADER = """# Results
+
+Made by `make bench`, which runs the programs in `benchmarks/` one after another; each section is what its program
+printed. Nothing here has run on a GPU: where an accelerator is spoken of, it is simulated and the table says so.
+"""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--results", type=Path, default=ROOT / "bench-results")
+    options.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
+    chosen = options.parse_args()
+    programs = sorted((ROOT / "benchmarks").glob("bench_*.py"))
+    sections = [section(program, chosen.results, chosen.output.parent / "images") for program in programs]
+    chosen.output.write_text("\n".join([HEADER, *filter(None, sections)]), encoding="utf-8")
+
+
+def section(program: Path, results: Path, images: Path) -> str | None:
+    """What a program printed, or None if it has not been run."""
+    printed = results / f"{program.stem}.txt"
+    if not printed.exists():
+        return None
+    title = (ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or program.stem).splitlines()[0]
+    lines = [f"## {program.stem}", "", title, ""]
+    values = results / f"{program.stem}.json"
+    if values.exists():
+        machine = json.loads(values.read_text(encoding="utf-8"))["machine"]
+        gpus = ", ".join(machine["gpus"]) or "no GPU"
+        lines += [
+            f"`.venv/bin/python benchmarks/{program.name}`, {machine['date'][:10]}, {machine['cpu']}, "
+            f"{machine['usable_cpus']} CPUs, {machine['memory_gib']} GiB, {gpus}, Python {machine['python']}, "
+            f"TensorFlow {machine['versions'].get('tensorflow', 'none')}",
+            "",
+        ]
+    picture = results / f"{program.stem}.png"
+    if picture.exists():
+        images.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(picture, images / picture.name)
+        lines += [f"![{title}](images/{picture.name})", ""]
+    text = printed.read_text(encoding="utf-8").rstrip()
+    # The machine stands above; each program prints it first.
+    text = "\n".join(line.rstrip() for line in text.splitlines() if "CPUs, " not in line or " GiB, " not in line)
+    return "\n".join([*lines, "```", text.strip("\n"), "```", ""])
+
+
+if __name__ == "__main__":
+    main()
