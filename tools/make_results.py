@@ -40,12 +40,12 @@ def section(program: Path, results: Path, images: Path) -> str | None:
     if values.exists():
         machine = json.loads(values.read_text(encoding="utf-8"))["machine"]
         gpus = ", ".join(machine["gpus"]) or "no GPU"
-        lines += [
+        where = (
             f"`.venv/bin/python benchmarks/{program.name}`, {machine['date'][:10]}, {machine['cpu']}, "
             f"{machine['usable_cpus']} CPUs, {machine['memory_gib']} GiB, {gpus}, Python {machine['python']}, "
-            f"TensorFlow {machine['versions'].get('tensorflow', 'none')}",
-            "",
-        ]
+            f"TensorFlow {machine['versions'].get('tensorflow', 'none')}"
+        )
+        lines += [where, ""]
     picture = results / f"{program.stem}.png"
     if picture.exists():
         images.mkdir(parents=True, exist_ok=True)
