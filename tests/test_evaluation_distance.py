@@ -12,6 +12,7 @@ from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.evaluation import distance
 from myxtts.evaluation.distance import (
     cepstra,
+    halved,
     mel_cepstral_distortion,
     mel_distance,
     mel_distances,
@@ -76,6 +77,12 @@ def test_distortion_of_one_coefficient_is_the_formula() -> None:
     other = mel + 0.6 * np.cos(np.pi * 3 * (np.arange(80) + 0.5) / 80).astype(np.float32)
     assert cepstra(other)[0] == pytest.approx([0, 0, 0.6] + [0] * 10, abs=1e-6)
     assert mel_cepstral_distortion(mel, other) == pytest.approx(10 / np.log(10) * np.sqrt(2) * 0.6, rel=1e-5)
+
+
+def test_halving_averages_pairs_of_frames_and_keeps_a_last_one() -> None:
+    mel = np.arange(10, dtype=np.float32).reshape(5, 2)
+    assert halved(mel).tolist() == [[1, 2], [5, 6], [8, 9]]
+    assert halved(mel[:1]).tolist() == [[0, 1]]
 
 
 def test_nothing_cannot_be_compared() -> None:

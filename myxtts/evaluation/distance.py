@@ -52,6 +52,13 @@ def mel_distances(mel: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
     return warped_distances(mel, others) / math.sqrt(mel.shape[1])
 
 
+def halved(mel: np.ndarray) -> np.ndarray:
+    """A mel [F, n_mels] at half its frame rate, each two frames averaged: [⌈F / 2⌉, n_mels]."""
+    pairs = len(mel) // 2
+    averaged = mel[: 2 * pairs].reshape(pairs, 2, mel.shape[1]).mean(axis=1)
+    return np.concatenate([averaged, mel[2 * pairs :]])
+
+
 def warped_distance(frames: np.ndarray, others: np.ndarray) -> float:
     """Mean Euclidean distance of the frames that dynamic time warping pairs.
 

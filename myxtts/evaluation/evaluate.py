@@ -15,7 +15,7 @@ from myxtts.audio.mel import log_mel
 from myxtts.data.precompute import Progress, Silent
 from myxtts.errors import UsageError
 from myxtts.evaluation.clips import EvaluationClips
-from myxtts.evaluation.distance import mel_cepstral_distortion, mel_distances
+from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
 from myxtts.evaluation.held_out import SUBSETS, HeldOut, Subset
 from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
 from myxtts.evaluation.selection import Selection, VoiceTrial
@@ -215,5 +215,6 @@ class Measure:
 
     def _rank(self, mel: np.ndarray, rows: Sequence[int]) -> int:
         """The place of the first row among all, by how near their mels are; 1 is the nearest."""
-        distances = mel_distances(mel, [self._clips.mel(row) for row in rows])
+        # At half the frame rate, which ranks alike in a quarter of the time.
+        distances = mel_distances(halved(mel), [halved(self._clips.mel(row)) for row in rows])
         return 1 + int(np.sum(distances[1:] <= distances[0]))

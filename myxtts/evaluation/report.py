@@ -129,7 +129,7 @@ def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listenin
     figures = [
         figure(
             caption,
-            image(_mel_picture(mel, frames, *scale), f"mel, {caption}"),
+            image(_mel_picture(mel, frames, *scale), f"mel, {caption}", ratio=2),
             sound(_page_wav(audio, listening.settings.sample_rate), caption),
         )
         for caption, mel, audio in columns
@@ -144,23 +144,22 @@ def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listenin
 
 
 def _mel_picture(mel: np.ndarray, frames: int, low: float, high: float) -> bytes:
-    """A PNG of a mel, padded to so many frames, with colours from `low` to `high`."""
-    padded = np.full((frames, mel.shape[1]), low, np.float32)
-    padded[: len(mel)] = mel
-    levels = np.clip((padded - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)
-    return _png(levels.T[::-1].round().astype(np.uint8))
+    """A PNG of a mel with colours from `low` to `high`; beyond the mel, up to so many frames, it is transparent."""
+    levels = np.full((frames, mel.shape[1]), _LEVELS, np.uint8)
+    levels[: len(mel)] = (np.clip((mel - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)).round()
+    return _png(levels.T[::-1])
 
 
 def _png(levels: np.ndarray) -> bytes:
-    """A picture of colour numbers uint8 [rows, columns], each row drawn twice."""
+    """A picture of colour numbers uint8 [rows, columns]; `_LEVELS` has no colour."""
     from matplotlib import colormaps
     from PIL import Image
 
-    picture = Image.fromarray(np.repeat(levels, 2, axis=0)).convert("P")
+    picture = Image.fromarray(np.ascontiguousarray(levels)).convert("P")
     palette = (colormaps["magma"](np.linspace(0, 1, _LEVELS))[:, :3] * 255).round().astype(np.uint8)
     picture.putpalette(palette.tobytes())
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
+    picture.save(buffer, "PNG", optimize=True, transparency=_LEVELS)
     return buffer.getvalue()
 
 

@@ -123,15 +123,22 @@ def figure(caption: str, *parts: str) -> str:
     return f"<figure><figcaption>{escape(caption)}</figcaption>{''.join(parts)}</figure>"
 
 
-def image(png: bytes, description: str) -> str:
-    """A PNG inside the page, as wide as there is room; the description is for those who cannot see it."""
-    return f'<img alt="{escape(description)}" src="data:image/png;base64,{_base64(png)}">'
+def image(png: bytes, description: str, *, ratio: float | None = None) -> str:
+    """A PNG inside the page, as wide as there is room.
+
+    Args:
+        png: the file.
+        description: for those who cannot see it.
+        ratio: width over height that the picture is stretched to; none: its own.
+    """
+    shape = f' style="aspect-ratio: {ratio:g}"' if ratio else ""
+    return f'<img alt="{escape(description)}"{shape} src="data:image/png;base64,{_base64(png)}">'
 
 
 def sound(wav: bytes, description: str) -> str:
     """A WAV file inside the page, with a player."""
     source = f"data:audio/wav;base64,{_base64(wav)}"
-    return f'<audio controls preload="none" aria-label="{escape(description)}" src="{source}"></audio>'
+    return f'<audio controls preload="metadata" aria-label="{escape(description)}" src="{source}"></audio>'
 
 
 def escape(text: object) -> str:
