@@ -14,7 +14,7 @@ define installed
 endef
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt
-	$(call installed,speech)
+	$(call installed,speech$(comma)plot)
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt
 	$(call installed,dev)
@@ -25,9 +25,7 @@ $(VENV)/.installed-bench: pyproject.toml constraints.txt
 comma := ,
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/myxtts make-corpus demo/corpus --clips 100 --seed 1
-	$(BIN)/myxtts check-data demo/corpus
-	$(BIN)/myxtts precompute --data-path demo/corpus
+	$(BIN)/myxtts demo
 
 # Two processes: one mostly compiles, which takes one core.
 test: $(VENV)/.installed-dev
@@ -38,12 +36,16 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# All of it takes about two hours on two cores; `make bench PROGRAMS=benchmarks/bench_step.py` runs one.
+PROGRAMS ?= $(wildcard benchmarks/bench_*.py)
 bench: $(VENV)/.installed-bench
 	@mkdir -p bench-results
-	@for program in benchmarks/bench_*.py; do \
+	@for program in $(PROGRAMS); do \
 		name=$$(basename $$program .py); echo "$$name"; \
-		$(BIN)/python $$program --json bench-results/$$name.json || exit 1; \
+		$(BIN)/python $$program --json bench-results/$$name.json > bench-results/$$name.new || exit 1; \
+		cat bench-results/$$name.new; mv bench-results/$$name.new bench-results/$$name.txt; \
 	done
+	$(BIN)/python tools/make_results.py
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m soak
