@@ -142,6 +142,12 @@ def test_validations_are_logged_and_the_best_is_marked(run: Run) -> None:
     assert read_checkpoint(run.folder / "best").details["step"] == best["step"]
 
 
+def test_a_checkpoint_remembers_whose_voices_it_was_trained_on(run: Run) -> None:
+    details = read_checkpoint(run.folder / "best").details
+    assert details["speakers"] == ["speaker0", "speaker1"]
+    assert len(details["clips"]) == 16
+
+
 def test_checkpoints_are_written_when_due_and_the_newest_kept(run: Run) -> None:
     steps = [step_of(path) for path in RunFolder(run.folder).checkpoints()]
     assert steps[-2:] == [8, 12]

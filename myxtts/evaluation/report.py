@@ -105,11 +105,11 @@ def _summary(result: Evaluation) -> str:
 
 
 def _sentences(result: Evaluation) -> str:
-    shown = min(SHOWN, result.sentences)
+    shown = f"{SHOWN} of the {result.sentences}" if result.sentences > SHOWN else f"All {result.sentences}"
     return section(
         "Sentences",
         paragraph(
-            f"{shown} of the {result.sentences} sentences, evenly spread from the lowest distortion to the highest. "
+            f"{shown} sentences, evenly spread from the lowest distortion to the highest. "
             "Each has three sounds: what the model says; the ceiling, which is Griffin-Lim of the recorded mel; and "
             "the recording. The pictures of a sentence share one time axis and one scale."
         ),
@@ -156,8 +156,8 @@ def _png(levels: np.ndarray) -> bytes:
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(levels)).convert("P")
-    palette = (colormaps["magma"](np.linspace(0, 1, _LEVELS))[:, :3] * 255).round().astype(np.uint8)
-    picture.putpalette(palette.tobytes())
+    colours = np.vstack([colormaps["magma"](np.linspace(0, 1, _LEVELS))[:, :3], [[0.5, 0.5, 0.5]]])
+    picture.putpalette((colours * 255).round().astype(np.uint8).tobytes())
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True, transparency=_LEVELS)
     return buffer.getvalue()

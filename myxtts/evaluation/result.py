@@ -193,7 +193,9 @@ class Evaluation:
             for top in (1, 3):
                 right = sum(trial.rank <= top for trial in trials)
                 where = "nearest" if top == 1 else "among the 3 nearest"
-                meaning = f"{right} of {len(trials)}: {voices} {name} voices, {where} of {self.voices_compared}"
+                meaning = (
+                    f"{right} of {len(trials)} trials, {voices} {name} voices: {where} of {self.voices_compared}"
+                )
                 rows.append((f"voice_top{top}_{name}", _percent(self.voice_share(seen, top)), meaning))
         return [row for row in rows if row[1]]
 
