@@ -40,7 +40,7 @@ def usable_cpus() -> int:
 def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
     """The tightest CPU quota of this process's cgroups in CPUs, or None where there is no limit."""
     quotas = []
-    for group in _cgroup_folders(root, membership, "cpu"):
+    for group in cgroup_folders(root, membership, "cpu"):
         limit = _read(group / "cpu.max")  # v2: "<quota|max> <period>"
         if limit is not None:
             fields = limit.split()
@@ -56,7 +56,7 @@ def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/se
 def memory_limit_bytes(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> int:
     """The memory this process may use: the machine's, or its cgroup's limit where that is lower."""
     limits = [psutil.virtual_memory().total]
-    for group in _cgroup_folders(root, membership, "memory"):
+    for group in cgroup_folders(root, membership, "memory"):
         limit = _read(group / "memory.max") or _read(group / "memory.limit_in_bytes")
         if limit is not None and limit != "max":
             limits.append(int(limit))
@@ -85,7 +85,7 @@ def gpus() -> list[Gpu]:
         pynvml.nvmlShutdown()
 
 
-def _cgroup_folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
+def cgroup_folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
     """This process's cgroup for `controller` and its parents, in version 1 and version 2 layouts."""
     for line in (_read(membership) or "").splitlines():
         _, controllers, path = line.split(":", 2)

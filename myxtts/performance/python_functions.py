@@ -22,15 +22,14 @@ def python_functions(dataset: tf.data.Dataset) -> list[str]:
     Args:
         dataset: any `tf.data` pipeline; what it was made from is looked at as well.
     """
-    found = []
-    for node in _pipeline(dataset):
-        for function in _functions(node):
-            for operation in _operations(function):
-                found.append(f"{type(node).__name__.strip('_')}: {operation}")
-    return found
+    return [
+        f"{type(node).__name__.strip('_')}: {operation.op}"
+        for node in pipeline(dataset)
+        for operation in python_operations(node)
+    ]
 
 
-def _pipeline(dataset: Any) -> Iterator[Any]:
+def pipeline(dataset: Any) -> Iterator[Any]:
     """The dataset and everything it is made from, each once."""
     seen: set[int] = set()
     waiting = [dataset]
@@ -43,20 +42,24 @@ def _pipeline(dataset: Any) -> Iterator[Any]:
         waiting.extend(node._inputs())
 
 
-def _functions(node: Any) -> list[Any]:
-    """The traced functions of one transformation."""
-    return [function.function for function in node._functions()]
+def python_operations(node: Any) -> list[Any]:
+    """The Python operations of one transformation, each as a `NodeDef`."""
+    return [
+        operation
+        for function in node._functions()
+        for operation in operations(function.function)
+        if operation.op in PYTHON_OPERATIONS
+    ]
 
 
-def _operations(function: Any) -> Iterator[str]:
-    """Types of the Python operations in a function's graph and in those it calls, datasets made inside included."""
+def operations(function: Any) -> Iterator[Any]:
+    """The operations in a function's graph and in those it calls, datasets made inside included, as `NodeDef`s."""
     definition = function.function_def
     library = {inner.signature.name: inner for inner in function.graph.as_graph_def().library.function}
     waiting, seen = [definition], {definition.signature.name}
     while waiting:
         for operation in waiting.pop().node_def:
-            if operation.op in PYTHON_OPERATIONS:
-                yield operation.op
+            yield operation
             for attribute in operation.attr.values():
                 for called in (attribute.func, *attribute.list.func):
                     if called.name in library and called.name not in seen:

@@ -1,0 +1,163 @@
+"""Whether this process gets the CPU it asks for, from the kernel's own books.
+
+A thread that could run and does not is waiting in a run queue; Linux adds that time up per thread. What others did on
+the same CPUs, what a hypervisor took, and how long a cgroup was held back by its quota stand beside it. Where the
+kernel does not tell (not Linux), nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from myxtts.hardware import CGROUP_ROOT, cgroup_folders
+
+_TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """A stretch of time. All values are seconds, of all threads or CPUs together.
+
+    Attributes:
+        wall: its length.
+        own: CPU time of this process.
+        queued: time that threads of this process could have run and did not get a CPU.
+        others: CPU time of everybody else on the CPUs that this process may use, other guests of its host included.
+        throttled: time that the process's cgroup was held back by its quota.
+        cpus: CPUs that the process may use.
+        machine_cpus: CPUs that the machine has.
+    """
+
+    wall: float
+    own: float = 0.0
+    queued: float = 0.0
+    others: float = 0.0
+    throttled: float = 0.0
+    cpus: int = 1
+    machine_cpus: int = 1
+
+    @property
+    def denied_share(self) -> float:
+        """Of the time in which this process wanted a CPU, the share it was kept from one by others, 0 to 1.
+
+        Threads of the process that wait for each other do not count: waiting in the queue is blamed on others as
+        far as they used the CPUs.
+        """
+        if self.own + self.queued <= 0 or self.wall <= 0:
+            return 0.0
+        by_others = self.others / (self.others + self.own) if self.others + self.own > 0 else 0.0
+        queued = self.queued / (self.own + self.queued) * by_others
+        throttled = min(1.0, self.throttled / self.wall)
+        return 1 - (1 - queued) * (1 - throttled)
+
+    def __str__(self) -> str:
+        mine, theirs = self.own / self.wall, self.others / self.wall
+        text = (
+            f"of {self.cpus} CPU{'s' * (self.cpus != 1)} this process used {mine:.2f} and others {theirs:.2f}; "
+            f"its threads could run but were queued for {self.queued / self.wall:.2f} s per second"
+        )
+        if self.throttled:
+            text += (
+                f"; its cgroup's quota held it back {100 * min(1.0, self.throttled / self.wall):.0f} % of the time"
+            )
+        if self.cpus < self.machine_cpus:
+            text += f"; the machine has {self.machine_cpus} CPUs"
+        return text
+
+
+class CpuMeter:
+    """Measures from `start` (or its making) to `read`.
+
+    Args:
+        without: number of a thread that does not count, being an instrument.
+    """
+
+    def __init__(self, without: int | None = None) -> None:
+        self._without = str(without)
+        self.start()
+
+    def start(self) -> None:
+        """Begins anew."""
+        self._cpus = usable_cpu_numbers()
+        self._wall = time.perf_counter()
+        self._own = time.process_time()
+        self._queued = _queued_by_thread()
+        self._busy = _busy_seconds(self._cpus)
+        self._throttled = _throttled_seconds()
+
+    def read(self) -> CpuUse:
+        """What has happened since."""
+        own = time.process_time() - self._own
+        queued = sum(
+            value - self._queued.get(thread, 0.0)
+            for thread, value in _queued_by_thread().items()
+            if thread != self._without
+        )
+        busy = _busy_seconds(self._cpus) - self._busy
+        return CpuUse(
+            wall=max(time.perf_counter() - self._wall, 1e-9),
+            own=own,
+            queued=max(0.0, queued),
+            others=max(0.0, busy - own),
+            throttled=max(0.0, _throttled_seconds() - self._throttled),
+            cpus=len(self._cpus),
+            machine_cpus=os.cpu_count() or 1,
+        )
+
+
+def usable_cpu_numbers() -> frozenset[int]:
+    """The CPUs that the calling thread may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float]:
+    """Seconds in the run queue, of each thread that lives."""
+    queued = {}
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return {}
+    for thread in threads:
+        try:
+            fields = (folder / thread / "schedstat").read_text().split()
+        except OSError:  # ended meanwhile
+            continue
+        if len(fields) >= 2:
+            queued[thread] = int(fields[1]) / 1e9
+    return queued
+
+
+def _busy_seconds(cpus: frozenset[int], path: Path = Path("/proc/stat")) -> float:
+    """Seconds that these CPUs have worked, for anyone."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0.0
+    busy = 0
+    for line in lines:
+        name, *fields = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
+            user, nice, system, _, _, irq, soft_irq, steal = (int(field) for field in fields[:8])
+            busy += user + nice + system + irq + soft_irq + steal
+    return busy / _TICK
+
+
+def _throttled_seconds(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float:
+    """Seconds that a quota has held this process's cgroups back; the most of any of them."""
+    most = 0.0
+    for group in cgroup_folders(root, membership, "cpu"):
+        try:
+            lines = (group / "cpu.stat").read_text().splitlines()
+        except OSError:
+            continue
+        values = dict(line.split(maxsplit=1) for line in lines if " " in line)
+        if "throttled_usec" in values:  # version 2
+            most = max(most, int(values["throttled_usec"]) / 1e6)
+        elif "throttled_time" in values:  # version 1
+            most = max(most, int(values["throttled_time"]) / 1e9)
+    return most

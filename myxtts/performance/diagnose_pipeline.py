@@ -1,0 +1,282 @@
+"""Finds out whether a training loop waits for its input, and why.
+
+The method is differential (docs/diagnose.md): the same step with its real input, and with batches replayed from
+memory. Only if time is lost between the two is the input looked into: run alone, its nodes timed, changes tried out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from myxtts.performance import diagnosis as found
+from myxtts.performance.batches import Kept, Source
+from myxtts.performance.diagnosis import Diagnosis, Fix, Pattern, Series, Split
+from myxtts.performance.pattern import find_pattern
+from myxtts.performance.remedies import REMEDIES
+from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
+from myxtts.performance.step_run import StepRun, run_steps
+from myxtts.performance.step_side import StepLoss, eager_loss, recompilation_loss
+
+_WARM_UP = 3
+_REPLAYS = 2
+_FEWEST = 5
+_MOST_FIXES = 3
+_CLEARLY = 0.025  # nobody is accused of a share that may as well be nothing
+_DRAIN_SECONDS = 5.0
+
+
+def diagnose(
+    dataset: Iterable[Any],
+    step: Callable[[Any], Any],
+    num_batches: int = 100,
+    *,
+    report: Callable[[str], None] = lambda what: None,
+) -> Diagnosis:
+    """Measures a training loop's input and names what holds it back.
+
+    ```python
+    from myxtts.performance import diagnose
+
+    print(diagnose(dataset, train_step))
+    ```
+
+    Args:
+        dataset: a `tf.data` pipeline, or any Python iterable of batches, such as PyTorch's DataLoader. One that ends
+            is begun anew, as an epoch loop does.
+        step: called with a batch; trains as it would anyway, a few times `num_batches` steps. It may return when its
+            work is done, or dispatch it to a GPU and return something of its result.
+        num_batches: steps to measure.
+        report: is told what is being measured, for a progress line.
+
+    Raises:
+        ValueError: the dataset has too few batches to measure anything.
+    """
+    if num_batches < _FEWEST:
+        raise ValueError(f"num_batches is {num_batches}; at least {_FEWEST} are needed")
+    measured = _measure(Source(dataset), step, num_batches, report)
+    return _judge(measured, step, report)
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    source: Source
+    run: StepRun
+    replays: list[StepRun]
+    kept: Kept
+    stall: float  # seconds per step
+    replay_stall: float
+    step_seconds: float  # per step, without compiling
+    ceiling: float
+    share: float
+    uncertainty: float
+    recompilation: StepLoss | None
+    compiling: np.ndarray  # seconds of each step
+    new_shapes: list[int]
+
+
+def _measure(source: Source, step: Callable[[Any], Any], steps: int, report: Callable[[str], None]) -> _Measured:
+    """The step with its real input, and before and after with replayed batches."""
+    kept = Kept()
+    seen: set[Any] = set()
+    report("warming up")
+    batches = source.batches()
+    warm = run_steps(batches, step, _WARM_UP, keep=kept)
+    seen.update(warm.shapes)
+    # Batches that were ready before anyone asked would pass for a pace that the source cannot keep.
+    began = time.perf_counter()
+    for batch in islice(batches, source.depth):
+        kept(batch)
+        if time.perf_counter() - began > _DRAIN_SECONDS:
+            break
+    report("replaying batches from memory")
+    replays = [_replay(kept, step, steps)]
+    seen.update(shape for run in replays for shape in run.shapes)
+    for _ in islice(batches, source.depth):  # made during the replay
+        if time.perf_counter() - began > 2 * _DRAIN_SECONDS:
+            break
+    report("the real input")
+    run = run_steps(batches, step, steps, epoch_of=lambda: source.passes, keep=kept)
+    _close(batches)
+    report("replaying batches from memory")
+    _compile_kept(kept, step)
+    replays.append(_replay(kept, step, steps))
+
+    typical = float(np.median(np.concatenate([replay.calls for replay in replays])))
+    new_shapes = []
+    for position, shape in enumerate(run.shapes):
+        if shape not in seen:
+            seen.add(shape)
+            new_shapes.append(position)
+    compiling = np.zeros(len(run))
+    for position in new_shapes:
+        excess = run.calls[position] - typical
+        if run.calls[position] > 3 * typical and excess > 2e-3:
+            compiling[position] = excess
+    replay_stall = min(float(replay.stalls.mean()) for replay in replays)
+    total = float(run.step_times.sum() - compiling.sum())
+    stall = max(0.0, float(run.stalls.mean()) - replay_stall)
+    ceiling = _ceiling(run, replays)
+    return _Measured(
+        source=source,
+        run=run,
+        replays=replays,
+        kept=kept,
+        stall=stall,
+        replay_stall=replay_stall,
+        step_seconds=total / len(run),
+        ceiling=ceiling,
+        share=min(1.0, stall * len(run) / total) if total else 0.0,
+        uncertainty=_uncertainty(run.stalls, run.step_times - compiling),
+        recompilation=recompilation_loss(run, compiling, new_shapes),
+        compiling=compiling,
+        new_shapes=new_shapes,
+    )
+
+
+def _replay(kept: Kept, step: Callable[[Any], Any], steps: int) -> StepRun:
+    return run_steps(kept.replay(), step, max(_FEWEST, steps // _REPLAYS), seconds=_DRAIN_SECONDS)
+
+
+def _compile_kept(kept: Kept, step: Callable[[Any], Any]) -> None:
+    """A step for every shape among the kept batches that the step may not have seen: its compilation is no figure."""
+    for batch in kept.take_new():
+        run_steps(iter([batch, batch]), step, 1)
+
+
+def _ceiling(run: StepRun, replays: list[StepRun]) -> float:
+    """Seconds per step with perfect input, for the shapes that the real run had."""
+    by_shape: dict[Any, list[float]] = {}
+    for replay in replays:
+        for shape, seconds in zip(replay.shapes, (replay.step_times - replay.stalls).tolist(), strict=True):
+            by_shape.setdefault(shape, []).append(seconds)
+    overall = float(np.mean([seconds for times in by_shape.values() for seconds in times]))
+    # Medians within a shape: a hiccup of the machine is not what a step costs.
+    return float(np.mean([np.median(by_shape[shape]) if shape in by_shape else overall for shape in run.shapes]))
+
+
+def _uncertainty(stalls: np.ndarray, step_times: np.ndarray) -> float:
+    """Half the 95 % interval of the stall share, by resampling blocks of consecutive steps."""
+    block = max(1, len(stalls) // 10)
+    blocks = len(stalls) // block
+    if blocks < 3:
+        return 1.0
+    waited = stalls[: blocks * block].reshape(blocks, block).sum(axis=1)
+    lasted = step_times[: blocks * block].reshape(blocks, block).sum(axis=1)
+    picks = np.random.default_rng(0).integers(0, blocks, (500, blocks))
+    shares = waited[picks].sum(axis=1) / lasted[picks].sum(axis=1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(high - low) / 2
+
+
+def _close(batches: Iterator[Any]) -> None:
+    """Ends a source's threads, where it is a generator."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
+
+
+def _judge(measured: _Measured, step: Callable[[Any], Any], report: Callable[[str], None]) -> Diagnosis:
+    report("the step")
+    losses = [loss for loss in (measured.recompilation, _eager(measured, step)) if loss is not None]
+    step_side = max(losses, key=lambda loss: loss.share, default=None)
+    evidence: list[str] = []
+    fixes: list[Fix] = []
+    culprit, culprit_text, slow_clips = found.NONE, "", ()
+    nodes: tuple[found.NodeTime, ...] = ()
+    split = Split(measured.share, 0.0, 0.0)
+    total = measured.share + (step_side.share if step_side else 0.0)
+
+    if measured.share >= MODERATELY_INPUT_BOUND and measured.share - measured.uncertainty >= _CLEARLY:
+        from myxtts.performance.culprit import choose, suspects
+        from myxtts.performance.investigation import investigate
+
+        facts = investigate(
+            measured.source, step, measured.run, measured.stall, measured.ceiling, measured.kept, report
+        )
+        named = choose(suspects(facts))
+        nodes = tuple(node.to_time() for node in facts.alone.nodes)
+        split = _split(measured, facts.alone.waiting if facts.alone.lock_held < 0.35 else 0.0, step)
+        slow_clips = tuple(facts.spiky_steps.tolist()) if facts.slow else ()
+        if named:
+            culprit, culprit_text = named[0].culprit, named[0].text
+            evidence.extend(named[0].evidence)
+        for suspect in named[:_MOST_FIXES]:
+            fixes.append(_fix(suspect.culprit, suspect.removed * measured.share, measured.source, suspect.measured))
+    elif measured.share > 0:
+        split = _split(measured, 0.0, step)
+    for loss in losses:
+        evidence.extend(loss.evidence)
+    if step_side is not None and step_side.share >= max(MODERATELY_INPUT_BOUND, measured.share):
+        culprit, culprit_text = step_side.culprit, step_side.text
+        fixes.insert(0, _fix(step_side.culprit, step_side.share, measured.source, step_side.measured))
+    steps = len(measured.run)
+    simulated = bool(getattr(step, "simulated", False))
+    return Diagnosis(
+        verdict=input_verdict(measured.share),
+        input_share=measured.share,
+        uncertainty=measured.uncertainty,
+        steps=steps,
+        step_ms=1e3 * measured.step_seconds,
+        ceiling_ms=1e3 * measured.ceiling,
+        split=split,
+        culprit=culprit,
+        culprit_text=culprit_text,
+        lost_share=min(1.0, total),
+        evidence=tuple(evidence),
+        pattern=_pattern(measured, slow_clips),
+        fixes=tuple(fixes[:_MOST_FIXES]),
+        nodes=nodes,
+        series=Series(1e3 * measured.run.step_times, 1e3 * measured.run.stalls),
+        simulated=simulated,
+    )
+
+
+def _eager(measured: _Measured, step: Callable[[Any], Any]) -> StepLoss | None:
+    if getattr(step, "simulated", False):
+        return None
+    computing = measured.ceiling / measured.step_seconds if measured.step_seconds else 0.0
+    return eager_loss(step, measured.kept.batches, min(1.0, computing))
+
+
+def _fix(culprit: str, gain: float, source: Source, measured: bool) -> Fix:
+    remedy = REMEDIES[culprit]
+    lines = remedy.tf_data if source.is_tf_data or not remedy.iterable else remedy.iterable
+    return Fix(culprit, remedy.text, gain, lines, measured)
+
+
+def _split(measured: _Measured, waiting: float, step: Callable[[Any], Any]) -> Split:
+    """Copying is what replayed batches from the device's own memory would save over those from the host's."""
+    from myxtts.performance.device_copy import copy_seconds
+
+    copy = 0.0 if getattr(step, "simulated", False) else copy_seconds(measured.kept.batches)
+    share = min(measured.share, copy / measured.step_seconds) if measured.step_seconds else 0.0
+    fetch = (measured.share - share) * waiting
+    return Split(measured.share - share - fetch, fetch, share)
+
+
+def _pattern(measured: _Measured, slow_clips: tuple[int, ...]) -> Pattern:
+    run = measured.run
+    shapes = len(set(run.shapes))
+    events: dict[str, Any] = {}
+    if measured.compiling.any():
+        compiled = np.flatnonzero(measured.compiling).tolist()
+        events[f"with a new batch shape ({len(measured.new_shapes)} new ones, {shapes} in all)"] = compiled
+    if run.epoch_starts:
+        events["with the start of an epoch"] = run.epoch_starts
+    if slow_clips:
+        events["with slow clips"] = slow_clips
+    sizes = [sum(int(np.prod(shape)) for shape in one) for one in run.shapes]
+    if len(set(sizes)) > 1:
+        largest = np.quantile(sizes, 0.9)
+        events["with the largest batches"] = [step for step, size in enumerate(sizes) if size >= largest]
+    calls = run.calls
+    busy = np.flatnonzero(calls > 3 * np.median(calls)).tolist() if np.median(calls) > 1e-3 else []
+    if busy:
+        events["in the step itself, not in its input (a checkpoint, logging?)"] = busy
+    return find_pattern(run.step_times, events)

@@ -1,0 +1,283 @@
+"""Changes tried out on a pipeline or a step, so that a culprit is named for what its absence is worth.
+
+Each experiment compares with a control measured in the same way, right before or after.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.performance.graph_nodes import Node, kind_of
+from myxtts.performance.python_functions import pipeline
+from myxtts.performance.step_run import wait_for
+
+MORE_PARALLEL = 16
+_SECONDS = 1.0
+_FEWEST_ELEMENTS = 4
+
+# An element that takes so many times as long as the median one is an outlier.
+_OUTLIER = 8.0
+_TRIED_AGAIN = 10
+
+
+def prefetched(dataset: Iterable[Any], batches: int = 4) -> Iterable[Any]:
+    """The same batches, made ahead by a thread: what a prefetch at the end of the pipeline would give."""
+    if isinstance(dataset, tf.data.Dataset):
+        return dataset.prefetch(batches)
+    return _ThreadAhead(dataset, batches)
+
+
+class _ThreadAhead:
+    def __init__(self, dataset: Iterable[Any], batches: int) -> None:
+        self._dataset = dataset
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        ready: queue.Queue[tuple[bool, Any]] = queue.Queue(self._batches)
+        stop = threading.Event()
+
+        def put(item: tuple[bool, Any]) -> bool:
+            while not stop.is_set():
+                try:
+                    ready.put(item, timeout=0.1)
+                    return True
+                except queue.Full:
+                    pass
+            return False
+
+        def work() -> None:
+            try:
+                for batch in self._dataset:
+                    if not put((True, batch)):
+                        return
+                put((False, None))
+            except BaseException as error:
+                put((False, error))
+
+        threading.Thread(target=work, name="prefetch", daemon=True).start()
+        try:
+            while True:
+                more, item = ready.get()
+                if not more:
+                    if item is not None:
+                        raise item
+                    return
+                yield item
+        finally:
+            stop.set()
+
+
+def speed_up_by_parallelism(node: Node) -> float | None:
+    """How many times faster a map or interleave gives its elements with many calls at once; None if that cannot be
+    tried."""
+    faster = _more_parallel(node.dataset)
+    if faster is None:
+        return None
+    # Now one, now the other, so that what else the machine does hits both.
+    slow: list[float] = []
+    fast: list[float] = []
+    for _ in range(2):
+        slow.append(_seconds_per_element(node.dataset))
+        fast.append(_seconds_per_element(faster))
+    return min(slow) / max(min(fast), 1e-9)
+
+
+def _more_parallel(dataset: Any) -> tf.data.Dataset | None:
+    kind = kind_of(dataset) if dataset is not None else ""
+    function = getattr(getattr(dataset, "_map_func", None), "_func", None)
+    if function is None:
+        return None
+    parent: tf.data.Dataset = dataset._input_dataset
+    if kind in ("Map", "ParallelMap"):
+        return _with_threads(parent.map(function, num_parallel_calls=MORE_PARALLEL))
+    if kind in ("Interleave", "ParallelInterleave", "FlatMap") and not _is_generator(dataset):
+        many = parent.interleave(function, cycle_length=MORE_PARALLEL, num_parallel_calls=MORE_PARALLEL)
+        return _with_threads(many)
+    return None
+
+
+def _with_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Calls at once need threads: TensorFlow has as many as there are CPUs, which calls that wait soon use up."""
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = MORE_PARALLEL
+    return dataset.with_options(options)
+
+
+def _is_generator(dataset: Any) -> bool:
+    """Whether a flat map is what `from_generator` makes, which has one generator whatever is done about it."""
+    return kind_of(dataset) == "FlatMap" and kind_of(dataset._input_dataset) == "Tensor"
+
+
+def _seconds_per_element(dataset: tf.data.Dataset) -> float:
+    """In a running pipeline; its start, and what it had made meanwhile, do not count."""
+    elements = iter(dataset.repeat())
+    for _ in range(2):
+        next(elements)
+    began = time.perf_counter()
+    count = 0
+    # Past what so many calls at once have made during the first two.
+    while count < 2 * MORE_PARALLEL or (count < 8 * MORE_PARALLEL and time.perf_counter() - began < _SECONDS / 4):
+        next(elements)
+        count += 1
+        if count >= _FEWEST_ELEMENTS and time.perf_counter() - began > _SECONDS:
+            break
+    return (time.perf_counter() - began) / count
+
+
+@dataclass(frozen=True)
+class Refill:
+    """A shuffle buffer that is filled again in every epoch.
+
+    Attributes:
+        node: its name.
+        elements: how many it holds.
+        seconds: until it gives its first element, beyond what that element itself takes.
+    """
+
+    node: str
+    elements: int
+    seconds: float
+
+
+def shuffle_refill(dataset: tf.data.Dataset) -> Refill | None:
+    """Times the filling of the costliest shuffle buffer that every epoch begins with; None if there is none."""
+    worst: Refill | None = None
+    for node in pipeline(dataset):
+        kind = kind_of(node)
+        if kind != "Shuffle":
+            continue
+        parents = {kind_of(parent) for parent in pipeline(node._input_dataset)}
+        if "Repeat" in parents:  # one endless pass: filled once
+            continue
+        first, plain = _seconds_to_first(node), _seconds_to_first(node._input_dataset)
+        found = Refill(kind, int(node._buffer_size), max(0.0, first - plain))
+        if worst is None or found.seconds > worst.seconds:
+            worst = found
+    return worst
+
+
+def _seconds_to_first(dataset: tf.data.Dataset) -> float:
+    began = time.perf_counter()
+    next(iter(dataset), None)
+    return time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class SlowElements:
+    """Elements that take far longer than others.
+
+    Attributes:
+        names: of the slow ones, by what the function was given.
+        count: elements that were timed.
+        times_median: how many times the median they take, on average.
+        excess_share: the share of all elements' time that is theirs beyond the median.
+    """
+
+    names: tuple[str, ...]
+    count: int
+    times_median: float
+    excess_share: float
+
+
+def slow_elements(node: Node, most: int, seconds: float = 2.0) -> SlowElements | None:
+    """Calls a map's function on one element after the other and looks for slow ones; None if none stands out."""
+    function = getattr(getattr(node.dataset, "_map_func", None), "function", None)
+    if not node.is_map or function is None:
+        return None
+    names: list[str] = []
+    inputs: list[Sequence[Any]] = []
+    times: list[float] = []
+    began = time.perf_counter()
+    for element in node.dataset._input_dataset:
+        flat = tf.nest.flatten(element)
+        called = time.perf_counter()
+        function(*flat)
+        times.append(time.perf_counter() - called)
+        names.append(_name(flat, len(names)))
+        inputs.append(flat)
+        if len(times) >= most or time.perf_counter() - began > seconds:
+            break
+    lasted = np.array(times[1:])  # the first call is like no other
+    if len(lasted) < 2 * _FEWEST_ELEMENTS:
+        return None
+    median = float(np.median(lasted))
+    limit = max(_OUTLIER * median, median + 1e-3)
+    for position in np.flatnonzero(lasted > limit)[:_TRIED_AGAIN]:
+        # Once may have been the machine's doing; a slow clip is slow again.
+        for _ in range(2):
+            called = time.perf_counter()
+            function(*inputs[1 + position])
+            lasted[position] = min(lasted[position], time.perf_counter() - called)
+    slow = np.flatnonzero(lasted > limit)
+    if not len(slow) or len(slow) > 0.2 * len(lasted):
+        return None
+    excess = float((lasted[slow] - median).sum()) / float(lasted.sum())
+    by_time = slow[np.argsort(-lasted[slow])]
+    return SlowElements(
+        tuple(names[1 + position] for position in by_time),
+        len(lasted),
+        float(lasted[slow].mean()) / max(median, 1e-9),
+        excess,
+    )
+
+
+def _name(flat: Sequence[Any], position: int) -> str:
+    """A clip's name: a string among what the function was given, or its first number, or its place."""
+    for value in flat:
+        if value.dtype == tf.string and value.shape.rank == 0:
+            return str(value.numpy().decode("utf-8", "replace"))
+    for value in flat:
+        if value.dtype.is_integer and value.shape.rank == 0:
+            return f"clip {int(value)}"
+    return f"element {position}"
+
+
+def eager_operations(step: Callable[[Any], Any], batch: Any) -> int:
+    """How many operations a call of the step runs one by one; a compiled step is a single one."""
+    from tensorflow.python.framework import op_callbacks
+
+    count = 0
+
+    def seen(kind: str, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
+        nonlocal count
+        if graph is None:
+            count += 1
+
+    op_callbacks.add_op_callback(seen)
+    try:
+        wait_for(step(batch))
+    finally:
+        op_callbacks.remove_op_callback(seen)
+    return count
+
+
+def gain_by_graph(step: Callable[[Any], Any], batches: Sequence[Any], seconds: float = 4.0) -> float:
+    """The share of a step's time that is saved by running it as a `tf.function`, measured on these batches.
+
+    Raises:
+        Exception: whatever keeps the step from being traced.
+    """
+    compiled = tf.function(step, reduce_retracing=True)
+    by_shape: dict[Any, Any] = {}
+    for batch in batches:
+        by_shape.setdefault(tuple(tuple(leaf.shape) for leaf in tf.nest.flatten(batch)), batch)
+    chosen = list(by_shape.values())[:2]
+    for batch in chosen:
+        compiled(batch)
+    times: dict[Any, list[float]] = {step: [], compiled: []}
+    began = time.perf_counter()
+    while len(times[step]) < 8 and (len(times[step]) < 2 or time.perf_counter() - began < seconds):
+        for way, taken in times.items():
+            batch = chosen[len(taken) % len(chosen)]
+            called = time.perf_counter()
+            wait_for(way(batch))
+            taken.append(time.perf_counter() - called)
+    return max(0.0, 1 - float(np.median(times[compiled])) / float(np.median(times[step])))

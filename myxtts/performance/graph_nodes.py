@@ -1,0 +1,279 @@
+"""The nodes of a `tf.data` pipeline and the time each takes, from the analytical model inside its iterator.
+
+The model is asked for twice, so that times are those of a running pipeline and not of its start. TensorFlow's own
+rewriting (fusing a map with a batch, say) is off while it is asked: nodes then are what the pipeline's author wrote.
+A node's time is wall time of its work, waiting for bytes included, added up over its threads.
+
+Nodes that work in the thread of whoever asks them make up a stage with it; a node with threads of its own (a
+prefetch, a parallel map) begins a new one. A pipeline is as fast as its slowest stage.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.hardware import usable_cpus
+from myxtts.performance.diagnosis import NodeTime
+from myxtts.performance.python_functions import operations, pipeline
+
+_ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
+_REWRITES = (
+    "filter_fusion",
+    "filter_parallelization",
+    "inject_prefetch",
+    "map_and_batch_fusion",
+    "map_and_filter_fusion",
+    "map_fusion",
+    "map_parallelization",
+    "noop_elimination",
+    "parallel_batch",
+    "shuffle_and_repeat_fusion",
+)
+_READERS = frozenset({"TFRecord", "TextLine", "FixedLengthRecord"})
+_READING_OPERATIONS = frozenset({"ReadFile"})
+_SUFFIX = re.compile(r"V\d+$")
+_PREFIX = re.compile(r"^(Forever|Finite|Empty)")
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One node, as written and as timed.
+
+    Attributes:
+        kind: `ParallelMap`, `Shuffle`, and so on.
+        dataset: the Python object it was made by, or None for what such an object consists of inside.
+        seconds: per batch, of all threads.
+        calls: elements per batch.
+        parallelism: threads that work at once, 1 without any.
+        python_seconds: of `seconds`, in Python functions.
+    """
+
+    kind: str
+    dataset: Any
+    seconds: float
+    calls: float
+    parallelism: int
+    python_seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its kind, and the name of its function if a person gave it one."""
+        function = getattr(getattr(self.dataset, "_map_func", None), "_func", None)
+        given = getattr(self.dataset, "_name", None) or getattr(function, "__name__", "")
+        return f"{self.kind} {given}" if given and given != "<lambda>" else self.kind
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads files, in graph."""
+        if self.kind in _READERS:
+            return True
+        if self.dataset is None:
+            return False
+        found = (
+            operation.op for function in self.dataset._functions() for operation in operations(function.function)
+        )
+        return any(operation in _READING_OPERATIONS for operation in found)
+
+    @property
+    def is_map(self) -> bool:
+        return self.kind in ("Map", "ParallelMap", "MapAndBatch")
+
+    @property
+    def is_batch(self) -> bool:
+        return self.kind in ("Batch", "ParallelBatch", "PaddedBatch")
+
+    def to_time(self) -> NodeTime:
+        share = min(1.0, self.python_seconds / self.seconds) if self.seconds else 0.0
+        return NodeTime(self.name, 1e3 * self.seconds, self.parallelism, self.calls, share)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Nodes that work one after the other in one thread, or one node with threads of its own."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Per batch."""
+        return sum(node.seconds / node.parallelism for node in self.nodes)
+
+
+def stages(nodes: Sequence[Node]) -> list[Stage]:
+    """The stages of a pipeline, the consumer's own first. `nodes` go from the end of the pipeline to its source."""
+    found: list[Stage] = []
+    current: list[Node] = []
+    for node in nodes:
+        if node.kind not in _ASYNCHRONOUS:
+            current.append(node)
+            continue
+        found.append(Stage(tuple(current)))
+        if node.kind == "Prefetch":
+            current = [node]
+        else:
+            found.append(Stage((node,)))
+            current = []
+    found.append(Stage(tuple(current)))
+    return [stage for position, stage in enumerate(found) if stage.nodes or position == 0]
+
+
+def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
+    """Whether the last thing that a pipeline does is to keep batches ready."""
+    for node in pipeline(dataset):
+        kind = kind_of(node)
+        if kind in ("Options", "Repeat", "Take", "Skip"):  # hand on what they get
+            continue
+        return kind == "Prefetch" or kind == "ParallelBatch" or "Device" in kind
+    return False
+
+
+def buffered_batches(dataset: tf.data.Dataset, otherwise: int = 4) -> int:
+    """How many batches the pipeline can have ready at most, as far as one can see."""
+    depth = 0
+    for node in pipeline(dataset):
+        if kind_of(node) == "Prefetch":
+            size = int(node._buffer_size)
+            depth += size if size > 0 else otherwise
+        elif kind_of(node) in ("Batch", "PaddedBatch", "ParallelBatch"):
+            break
+    return depth
+
+
+def threads_of(dataset: tf.data.Dataset) -> int:
+    """Threads that a pipeline's parallel calls share: its own pool, or TensorFlow's, which has one per CPU."""
+    own = dataset.options().threading.private_threadpool_size
+    return own or tf.config.threading.get_inter_op_parallelism_threads() or usable_cpus()
+
+
+def kind_of(dataset: Any) -> str:
+    """`_ParallelMapDataset` as `ParallelMap`."""
+    return type(dataset).__name__.strip("_").removesuffix("Dataset").removesuffix("V1") or "Dataset"
+
+
+class TimedPipeline:
+    """A pipeline whose nodes' times can be read while it runs.
+
+    Args:
+        dataset: any pipeline that gives batches.
+
+    Attributes:
+        batches: its iterator.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset) -> None:
+        self._dataset = dataset
+        with _quiet():
+            self.batches = iter(dataset.with_options(_as_written()))
+        self._before: Any = None
+
+    def start(self) -> None:
+        """Times count from here."""
+        self._before = self._model()
+
+    def read(self, batches: int) -> list[Node]:
+        """The nodes from the end of the pipeline to its source, with times since `start`, so many batches ago.
+
+        Empty where TensorFlow has no model of the pipeline.
+        """
+        after = self._model()
+        if after is None or self._before is None or not batches:
+            return []
+        written = [node for node in pipeline(self._dataset) if kind_of(node) != "Options"]
+        nodes: list[Node] = []
+        span, began_anew = float(batches), False
+        pool = threads_of(self._dataset)
+        for number, inside in _main_path(after):
+            now, then = after.nodes[number], self._before.nodes.get(number)
+            kind = _PREFIX.sub("", _SUFFIX.sub("", now.name))
+            seconds = _seconds(after, now, inside) - (_seconds(self._before, then, inside) if then else 0.0)
+            calls = now.num_elements - (then.num_elements if then else 0)
+            if then is None and nodes and not began_anew:
+                # A new epoch has a new iterator, whose books are younger than those of what is above it.
+                began_anew, span = True, calls / nodes[-1].calls if nodes[-1].calls else 0.0
+            dataset = _take(written, kind)
+            threads = [one.value for one in now.parameters if one.name == "parallelism"]
+            parallelism = max(1, min(pool, int(threads[0]))) if threads else 1
+            seconds = max(0.0, seconds) / span if span else 0.0
+            nodes.append(Node(kind, dataset, seconds, calls / span if span else 0.0, parallelism))
+        return nodes[1:]  # without the model's own root
+
+    def _model(self) -> Any:
+        try:
+            return tf.data.experimental.get_model_proto(self.batches)
+        except (tf.errors.OpError, ValueError):
+            return None
+
+
+def with_python(nodes: Sequence[Node], seconds: dict[str, float]) -> list[Node]:
+    """The nodes with the time per batch of their Python functions, given by the functions' tokens."""
+    counted = []
+    for node in nodes:
+        tokens = _tokens(node.dataset) if node.dataset is not None else ()
+        inside = sum(seconds.get(token, 0.0) for token in tokens)
+        counted.append(replace(node, python_seconds=inside))
+    return counted
+
+
+def _tokens(dataset: Any) -> set[str]:
+    from myxtts.performance.python_functions import python_operations
+
+    return {operation.attr["token"].s.decode() for operation in python_operations(dataset)}
+
+
+def _take(written: list[Any], kind: str) -> Any:
+    """The next object as written that is of this kind; both lists go from the end of the pipeline to its source."""
+    for position, dataset in enumerate(written):
+        if kind_of(dataset) == kind:
+            del written[: position + 1]
+            return dataset
+    return None
+
+
+def _main_path(model: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """From the root down to the source: a node's number, and the numbers of nodes that work inside of it."""
+    number = model.output
+    while number in model.nodes:
+        inputs = list(model.nodes[number].inputs)
+        yield number, tuple(inputs[1:])
+        if not inputs:
+            return
+        number = inputs[0]
+
+
+def _seconds(model: Any, node: Any, inside: tuple[int, ...]) -> float:
+    """A node's own time, with that of what works inside of it (the pipelines of a flat map, say)."""
+    total = node.processing_time / 1e9
+    waiting = [number for number in inside if number in model.nodes]
+    while waiting:
+        inner = model.nodes[waiting.pop()]
+        total += inner.processing_time / 1e9
+        waiting.extend(number for number in inner.inputs if number in model.nodes)
+    return total
+
+
+def _as_written() -> tf.data.Options:
+    options = tf.data.Options()
+    options.autotune.enabled = True  # without it there is no model
+    options.experimental_optimization.apply_default_optimizations = False
+    for name in _REWRITES:
+        setattr(options.experimental_optimization, name, False)
+    return options
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """TensorFlow warns of every option that is set anew."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
