@@ -13,6 +13,7 @@ from myxtts.cli import options
 from myxtts.cli.output import emit, say
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.cli.synthesize import CheckpointOption
+from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def evaluate(
     held_out = HeldOut.find(read_checkpoint(checkpoint), data_path, chosen)
     held_out.rows(held_out.metadata)
 
+    start_tensorflow()
     from myxtts.evaluation.evaluate import evaluate as measure
 
     with StageProgress() as progress:
