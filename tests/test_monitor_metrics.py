@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pynvml
 import pytest
 
@@ -141,6 +142,15 @@ def test_counters_that_stand_still_or_go_back_give_no_nonsense() -> None:
     back = before._replace(time=11.0, busy=101.0, iowait=4.9, disk_read=10)
     reading = host_reading(before, back, 1, 2)
     assert (reading.cpu, reading.iowait, reading.disk_read) == (1.0, 0.0, 0.0)
+
+
+def test_a_container_that_hides_its_disks_is_read_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden() -> None:
+        raise NotImplementedError("/proc/diskstats is not there")
+
+    monkeypatch.setattr(psutil, "disk_io_counters", hidden)
+    reading = HostReader().read()
+    assert (reading.disk_read, reading.disk_write) == (None, None)
 
 
 def test_this_machine_can_be_read() -> None:

@@ -20,6 +20,7 @@ from myxtts.cli import (
     monitor,
     output,
     precompute,
+    profile,
     show_config,
     synthesize,
     text,
@@ -55,6 +56,7 @@ app.command(rich_help_panel=VOICE)(evaluate.evaluate)
 app.command(rich_help_panel=VOICE)(synthesize.synthesize)
 app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
 app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
+app.command(rich_help_panel=PERFORMANCE)(profile.profile)
 
 
 def _print_version(wanted: bool) -> None:

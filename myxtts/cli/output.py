@@ -67,7 +67,7 @@ def progress(description: str, total: float | None, unit: str = "clips") -> Iter
         _Rate(unit),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
         yield _Bar(bar, bar.add_task(description, total=total))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,6 +162,11 @@ class BatchSource:
     def reference_frames(self) -> int:
         """Frames of the reference crop in each batch."""
         return round(self.config.reference_seconds * self.config.sample_rate / self.config.hop_length)
+
+
+def clips_in(batch: Mapping[str, tf.Tensor]) -> int:
+    """Clips of a batch, empty places not counted."""
+    return int(np.count_nonzero(batch["index"].numpy() >= 0))
 
 
 def _report_python_reads(clips: RuntimeClips, settings: MelSettings) -> None:

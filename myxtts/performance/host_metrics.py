@@ -6,6 +6,7 @@ The operating system counts; a reading is the difference since the reading befor
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -63,7 +64,7 @@ class HostCounters(NamedTuple):
         iowait, steal = getattr(cpu, "iowait", 0.0), getattr(cpu, "steal", 0.0)
         # A guest's time is counted in the user's as well.
         guest = getattr(cpu, "guest", 0.0) + getattr(cpu, "guest_nice", 0.0)
-        disk, network = psutil.disk_io_counters(), psutil.net_io_counters()
+        disk, network = _counters(psutil.disk_io_counters), _counters(psutil.net_io_counters)
         return cls(
             time=time.perf_counter(),
             busy=sum(cpu) - guest - cpu.idle - iowait - steal,
@@ -88,6 +89,14 @@ class HostReader:
         memory = psutil.virtual_memory()
         before, self._before = self._before, now
         return host_reading(before, now, memory.total - memory.available, memory.total)
+
+
+def _counters(ask: Callable[[], Any]) -> Any:
+    """What the system has counted; None in a container that does not show it."""
+    try:
+        return ask()
+    except (OSError, NotImplementedError, RuntimeError):
+        return None
 
 
 def host_reading(before: HostCounters, now: HostCounters, memory_used: int, memory_total: int) -> HostReading:

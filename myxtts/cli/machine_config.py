@@ -1,0 +1,47 @@
+"""The configuration of commands that load or train on this machine; mistakes are found before TensorFlow starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from myxtts.cli import options
+from myxtts.cli.tensorflow_start import start_tensorflow
+from myxtts.config.resolve import ResolvedConfig
+from myxtts.data.metadata import read_metadata
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+
+
+def resolve_for_machine(
+    config: Path | None, preset: str | None, settings: Sequence[str] | None, **given: Any
+) -> ResolvedConfig:
+    """As `options.load_config`; what nobody set is chosen for the devices that TensorFlow can use.
+
+    A `batch_size` that is given takes the place of a frame budget.
+
+    Raises:
+        ConfigError: something in the options is wrong.
+        DataError: the data set cannot be used.
+    """
+    resolved = options.load_config(config, preset, settings, **given)
+    read_metadata(resolved.config.data).require_usable()
+
+    # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
+    start_tensorflow()
+    from myxtts.training.device import usable_gpus
+
+    if not usable_gpus(resolved.config.training.device):
+        resolved = options.load_config(config, preset, settings, machine=(), **given)
+    if given.get("batch_size") is not None:
+        resolved.config.data.max_frames_per_batch = None
+    return resolved
+
+
+def batch_text(config: XTTSConfig) -> str:
+    """What a batch is, for people."""
+    if config.data.max_frames_per_batch:
+        return f"{config.data.max_frames_per_batch:,} frames"
+    return f"{config.data.batch_size} clips"

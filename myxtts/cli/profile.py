@@ -1,0 +1,195 @@
+"""`myxtts profile`: how long a batch takes to load, and what a step spends its time on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from myxtts.cli import options
+from myxtts.cli.machine_config import batch_text, resolve_for_machine
+from myxtts.cli.output import emit, progress, say
+from myxtts.cli.stage_progress import StageProgress
+from myxtts.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from myxtts.config.config import XTTSConfig
+    from myxtts.performance.loading_profile import LoadingProfile
+    from myxtts.training.device import Device
+    from myxtts.training.step_parts import StepParts
+
+    Batch = dict[str, tf.Tensor]
+
+_WIDTH = 10
+_TRACED_BATCHES = 20
+_PARTS_PROGRAMS = 9
+
+
+def profile(
+    data_path: options.DataPathOption = None,
+    config: options.ConfigOption = None,
+    preset: options.PresetOption = None,
+    settings: options.SetOption = None,
+    preprocessing_mode: options.ModeOption = None,
+    batch_size: options.BatchSizeOption = None,
+    num_workers: options.NumWorkersOption = None,
+    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load.")] = 100,
+    calls: Annotated[int, typer.Option("--calls", min=1, help="Calls of each part of the step.")] = 10,
+    model: Annotated[
+        bool, typer.Option("--model/--no-model", help="Measure the model's step as well, or only loading.")
+    ] = True,
+    trace_dir: Annotated[
+        Path | None, typer.Option("--trace-dir", help="Write a TensorFlow profiler trace for TensorBoard here.")
+    ] = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Time the loading of batches, and the model's step part by part.
+
+    Loading is good under 100 ms per batch, moderate to 500 ms, slow above.
+
+    Example: myxtts profile --data-path ./data/ljspeech --num-batches 200
+    """
+    if trace_dir is not None:
+        _make_folder(trace_dir)
+    resolved = resolve_for_machine(
+        config,
+        preset,
+        settings,
+        data_path=data_path,
+        preprocessing_mode=preprocessing_mode,
+        batch_size=batch_size,
+        num_workers=num_workers,
+    ).config
+    from myxtts.training.device import prepare_device
+
+    device = prepare_device(resolved.training)
+    dataset, mode = _dataset(resolved)
+    loading, batch = _load(dataset, num_batches)
+    parts = _measure_step(resolved, batch, device, calls) if model else None
+    if trace_dir is not None:
+        _trace(trace_dir, resolved, dataset, device, min(num_batches, _TRACED_BATCHES), model)
+    result: dict[str, Any] = {
+        "mode": mode,
+        "device": device.name,
+        "loading": loading.to_dict(),
+        "step": None if parts is None else parts.to_dict(),
+        "trace_dir": None if trace_dir is None else str(trace_dir),
+    }
+    emit(result, as_json, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
+
+
+def _dataset(config: XTTSConfig) -> tuple[tf.data.Dataset, str]:
+    from myxtts.data.batch_source import BatchSource
+    from myxtts.data.ljspeech import LJSpeechDataset
+
+    with StageProgress() as bar:
+        prepared = LJSpeechDataset(None, config).prepare(bar)
+    source = BatchSource.build(prepared, config.data, "train")
+    return source.dataset(seed=config.training.seed), prepared.mode
+
+
+def _load(dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
+    """The times of loading, and a batch of the shape that came most often."""
+    import tensorflow as tf
+
+    from myxtts.data.batch_source import clips_in
+    from myxtts.performance.loading_profile import profile_loading
+
+    examples: dict[Any, Batch] = {}
+    seen: Counter[Any] = Counter()
+    with progress("loading", num_batches + 1, "batches") as bar:
+
+        def note(batch: Batch) -> None:
+            shape = tuple(tuple(value.shape) for value in batch.values())
+            seen[shape] += 1
+            examples.setdefault(shape, batch)
+            bar.advance()
+
+        try:
+            loading = profile_loading(dataset, num_batches, count_clips=clips_in, on_batch=note)
+        except tf.errors.OpError as error:
+            lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+            raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
+    return loading, examples[seen.most_common(1)[0][0]]
+
+
+def _measure_step(config: XTTSConfig, batch: Batch, device: Device, calls: int) -> StepParts:
+    from myxtts.training.step_parts import measure_parts
+
+    with progress("compiling", _PARTS_PROGRAMS, "programs") as bar:
+        return measure_parts(config, batch, device, calls, lambda name: bar.advance())
+
+
+def _trace(
+    folder: Path, config: XTTSConfig, dataset: tf.data.Dataset, device: Device, batches: int, model: bool
+) -> None:
+    """Records loading, and steps if they are wanted, as TensorFlow's profiler sees them; compiling is not in it."""
+    import tensorflow as tf
+
+    from myxtts.training.measured_steps import StepRunner
+
+    iterator = iter(dataset)
+    runner = StepRunner(config, device) if model else None
+    kept = [next(iterator) for _ in range(batches)]
+    if runner is not None:
+        runner.run(iter(kept), batches)
+    try:
+        with tf.profiler.experimental.Profile(str(folder)):
+            for number in range(batches):
+                with tf.profiler.experimental.Trace("train", step_num=number, _r=1):
+                    batch = next(iterator)
+                    if runner is not None:
+                        runner.run(iter([batch]), 1)
+    except tf.errors.OpError as error:
+        raise UsageError(f"--trace-dir {folder}: TensorFlow cannot write the trace ({error.message})") from error
+    say(f"trace of {batches} batches in {folder}; 'tensorboard --logdir {folder}' shows it (needs the xprof package)")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--trace-dir {folder}: cannot be made ({error.strerror})") from None
+
+
+def _render(
+    out: Console,
+    config: XTTSConfig,
+    mode: str,
+    device: Device,
+    loading: LoadingProfile,
+    parts: StepParts | None,
+    trace_dir: Path | None,
+) -> None:
+    def line(label: str, text: str) -> None:
+        out.print(f"{label:<{_WIDTH}}{text}".rstrip(), markup=False)
+
+    times = loading.times
+    line("loading", f"{loading.verdict}: {times.mean:.1f} ms per batch (good under 100 ms, slow above 500 ms)")
+    line(
+        "", f"p50 {times.p50:.1f}, p95 {times.p95:.1f}, p99 {times.p99:.1f} ms; first batch {loading.first_ms:.0f} ms"
+    )
+    line("", f"std/mean {100 * loading.variation:.0f} % ({loading.variation_verdict})")
+    line(
+        "",
+        f"{loading.clips_per_second:,.0f} clips/s: {times.count:,} batches of {batch_text(config)}, mode {mode}, "
+        f"{config.data.workers} workers, nothing else running",
+    )
+    if parts is None:
+        return
+    clips, frames, tokens = parts.shape
+    line("step", f"{parts.step_ms:.1f} ms on {device.name} for {clips} clips × {frames} frames × {tokens} tokens")
+    for name, taken in parts.parts.items():
+        line("", f"{name:<20}{taken:>9.1f} ms {100 * taken / parts.step_ms:>6.0f} %")
+    line("", f"each part compiled and timed alone, median of {parts.calls} calls; backward, optimizer and what lies")
+    line("", "between the parts are differences of larger programs")
+    if times.mean < parts.step_ms:
+        line("together", "a batch loads in less time than a step takes: loading can hide behind it")
+    else:
+        line("together", "a batch takes longer to load than a step takes: 'myxtts diagnose' says why")

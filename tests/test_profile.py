@@ -1,0 +1,127 @@
+"""`myxtts profile`: times of loading against the thresholds, and the step by its parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from training_samples import BANDS, data_folder
+
+from myxtts.cli import app
+from myxtts.performance.loading_profile import loading_verdict, profile_loading
+
+# The tiny model on a few short clips, as a graph, so that a step takes milliseconds.
+QUICK = (
+    "--set=optimization_level=basic --batch-size=4 --num-workers=1 --set=text_symbols=graphemes "
+    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
+).split()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_folder(tmp_path_factory.mktemp("profile"))
+
+
+# Loading
+
+
+@pytest.mark.parametrize(
+    ("mean_ms", "verdict"), [(0, "good"), (99.9, "good"), (100, "moderate"), (500, "moderate"), (500.1, "slow")]
+)
+def test_the_thresholds_are_those_of_the_reference_documents(mean_ms: float, verdict: str) -> None:
+    assert loading_verdict(mean_ms) == verdict
+
+
+class HandClock:
+    """A clock that only the source moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+    def source(self, *milliseconds: float) -> Iterator[int]:
+        for number, taken in enumerate(milliseconds):
+            self.time += taken / 1e3
+            yield number
+
+
+def test_the_first_batch_is_told_apart_from_the_others() -> None:
+    clock = HandClock()
+    loading = profile_loading(clock.source(900, 10, 30, 20), 10, count_clips=lambda batch: 8, clock=clock)
+    assert loading.first_ms == pytest.approx(900)
+    assert (loading.times.count, loading.clips) == (3, 24)
+    assert loading.times.p50 == pytest.approx(20)
+    assert loading.clips_per_second == pytest.approx(400)
+    assert loading.variation_verdict == "moderate"
+    assert json.loads(json.dumps(loading.to_dict()))["verdict"] == "good"
+
+
+def test_no_more_batches_are_taken_than_asked_for() -> None:
+    clock = HandClock()
+    source = clock.source(*[1] * 100)
+    assert profile_loading(source, 5, count_clips=lambda batch: 1, clock=clock).times.count == 5
+    assert next(source) == 6
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_source_that_ends_at_once_is_refused(batches: int) -> None:
+    with pytest.raises(ValueError, match="nothing to time"):
+        profile_loading(range(batches), 3, count_clips=lambda batch: 1)
+
+
+# The command
+
+
+def test_the_step_has_its_parts_with_mels_computed_in_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = f"profile --data-path {data} --num-batches 6 --calls 1 --json".split()
+    mode = ["--preprocessing-mode", "runtime", "--set", "feature_device=accelerator"]
+    assert app._run([*arguments, *mode, *QUICK]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["mode"] == "runtime"
+    assert (result["loading"]["batches"], result["loading"]["verdict"] != "") == (6, True)
+    parts = result["step"]["parts"]
+    named = ("mels on the device", "reference encoder", "text encoder", "duration predictor", "aligner", "decoder")
+    assert [name for name in parts if name in named] == list(named)
+    assert {"losses", "backward", "optimizer"} < parts.keys()
+    before = [taken for name, taken in parts.items() if name not in ("backward", "optimizer")]
+    assert sum(before) == pytest.approx(result["step"]["forward_ms"])
+
+
+def test_loading_alone_for_people_and_for_tensorboard(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace"
+    arguments = f"profile --data-path {data} --num-batches 5 --no-model --trace-dir {trace}".split()
+    assert app._run([*arguments, *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "ms per batch (good under 100 ms, slow above 500 ms)" in out
+    assert "5 batches of 4 clips, mode precompute, 1 workers" in out
+    assert "step" not in out
+    assert list(trace.rglob("*.xplane.pb"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--data-path", "/nowhere"], 1, "/nowhere"),
+        (["--num-batches", "0"], 2, "--num-batches"),
+        (["--data-path", "/nowhere", "--set", "batch_sice=3"], 2, "batch_size"),
+    ],
+)
+def test_a_mistake_ends_in_a_calm_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert app._run(["profile", *arguments]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_trace_folder_that_cannot_be_is_refused_at_once(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert app._run(["profile", "--data-path", str(data), "--trace-dir", str(tmp_path / "file" / "trace")]) == 2
+    assert "cannot be made" in capsys.readouterr().err
