@@ -1,6 +1,6 @@
 """What an accelerator sees, before and after: steps and waits as a picture.
 
-    .venv/bin/python benchmarks/bench_timeline.py [--step-ms 60] [--picture timeline.png] [--json timeline.json]
+    .venv/bin/python benchmarks/bench_timeline.py [--step-ms 25] [--picture timeline.png] [--json timeline.json]
 
 The same WAV clips, as long as LJSpeech's, in batches of 16 feed a simulated accelerator that takes a fixed time per
 batch: once as many pipelines do it (soundfile and librosa for every clip, in `tf.numpy_function`, in parallel, with
@@ -27,11 +27,11 @@ from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator, SimulatedRun
 
 BATCH_SIZE = 16
-SHOWN_SECONDS = 6.0
+SHOWN_SECONDS = 4.0
 
 
 def from_store(folder: Path) -> Iterable[Any]:
-    settings = {"text_symbols": "graphemes", "batch_size": BATCH_SIZE, "train_split": 1.0, "val_split": 0.0}
+    settings = {"text_symbols": "graphemes", "batch_size": BATCH_SIZE, "train_split": 0.9, "val_split": 0.1}
     config = XTTSConfig(data_path=str(folder), preprocessing_mode="precompute", **settings)
     return BatchSource.build(LJSpeechDataset(None, config).prepare(), config.data, "train").dataset(seed=0)
 
@@ -58,7 +58,7 @@ def draw(path: Path, runs: dict[str, SimulatedRun]) -> None:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--step-ms", type=float, default=60.0, help="what the accelerator takes for a batch")
+    options.add_argument("--step-ms", type=float, default=25.0, help="what the accelerator takes for a batch")
     options.add_argument("--clips", type=int, default=512)
     options.add_argument("--picture", type=Path, help="PNG to write; default: beside the JSON")
     chosen = options.parse_args()
@@ -70,7 +70,7 @@ def main() -> None:
         folder = Path(temporary)
         data = make_data(folder, BATCH_SIZE, chosen.clips, batch_size=8, runtime_batch_size=BATCH_SIZE)
         runs = {
-            "soundfile and librosa per clip, 2 parallel calls, prefetch": accelerator.run(
+            "soundfile and librosa per clip, in parallel, with prefetch": accelerator.run(
                 through_python(data).batches, steps
             ),
             "MyXTTS, features from the store": accelerator.run(from_store(folder / "runtime"), steps),
