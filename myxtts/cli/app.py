@@ -15,6 +15,7 @@ from myxtts import __version__
 from myxtts.cli import (
     check_data,
     create_config,
+    diagnose,
     evaluate,
     make_corpus,
     monitor,
@@ -55,6 +56,7 @@ app.command(rich_help_panel=VOICE)(train.train)
 app.command(rich_help_panel=VOICE)(evaluate.evaluate)
 app.command(rich_help_panel=VOICE)(synthesize.synthesize)
 app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
+app.command(rich_help_panel=PERFORMANCE)(diagnose.diagnose)
 app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
 app.command(rich_help_panel=PERFORMANCE)(profile.profile)
 

@@ -105,6 +105,13 @@ class Facts:
         left = present * ratio - (0.0 if self.waits_for_all else self.ceiling)
         return float(np.clip(1 - max(0.0, left) / self.stall, 0.0, 1.0))
 
+    @property
+    def explained(self) -> float:
+        """The input's time without a step, over the time that a step waits for it; well below 1 if its being slow is
+        not what a step waits for."""
+        present = self.stall if self.waits_for_all else self.ceiling + self.stall
+        return self.alone.seconds / present if present else 0.0
+
     def share_left(self, ratio: float) -> float:
         """The share of step time that still waits for data if the input takes `ratio` of its present time."""
         left = self.stall * (1 - self.removed(ratio))
@@ -195,6 +202,16 @@ def _ratio(facts: Facts, node: Node, saved: float) -> float:
     return after / before if before else 1.0
 
 
+def _slow_node(facts: Facts) -> Node | None:
+    """The node that holds the pipeline up, if the pipeline's own pace is what the step waits for."""
+    return slowest_node(facts.alone.nodes) if facts.explained >= _MOSTLY else None
+
+
+def _in_python(facts: Facts, node: Node) -> bool:
+    """Whether a node's time goes into Python functions; whoever waits for the lock is not in one yet."""
+    return node.python_seconds >= _MOSTLY * min(node.seconds, facts.alone.seconds)
+
+
 def _blocking_text(facts: Facts, node: Node) -> str:
     total = sum(one.seconds / one.parallelism for one in facts.alone.nodes)
     share = node.seconds / node.parallelism / total if total else 0.0
@@ -263,7 +280,7 @@ def _near(starts: Sequence[int]) -> set[int]:
 
 
 def _low_parallelism(facts: Facts) -> Suspect | None:
-    node = slowest_node(facts.alone.nodes)
+    node = _slow_node(facts)
     if node is None or facts.speed_up is None or facts.speed_up < _WORTH_SPEED_UP:
         return None
     blocking = node.seconds / node.parallelism
@@ -282,7 +299,7 @@ def _calls_at_once(node: Node) -> str:
 
 
 def _padding(facts: Facts) -> Suspect | None:
-    node = slowest_node(facts.alone.nodes)
+    node = _slow_node(facts)
     if node is None or not node.is_batch or facts.padding < _MOSTLY:
         return None
     ratio = _ratio(facts, node, node.seconds / node.parallelism * facts.padding)
@@ -294,23 +311,24 @@ def _padding(facts: Facts) -> Suspect | None:
 
 
 def _python_function(facts: Facts) -> Suspect | None:
-    node, alone = slowest_node(facts.alone.nodes), facts.alone
-    if alone.lock_held < _LOCK_HELD:
+    node, alone = _slow_node(facts), facts.alone
+    if alone.lock_held < _LOCK_HELD or facts.explained < _MOSTLY:
         return None
     evidence = (f"the interpreter's lock is held {100 * alone.lock_held:.0f} % of the time that batches are made",)
     if node is None:
         text = "the loader works in Python, in one interpreter"
         return Suspect(found.PYTHON_FUNCTION, facts.removed(1 - alone.lock_held), text, evidence)
-    if node.python_seconds < _MOSTLY * node.seconds:
+    if not _in_python(facts, node):
         return None
     text = f"{_blocking_text(facts, node)}, a Python function"
-    ratio = _ratio(facts, node, node.python_seconds / node.parallelism)
+    share = max(alone.lock_held, min(1.0, node.python_seconds / node.seconds))
+    ratio = _ratio(facts, node, share * node.seconds / node.parallelism)
     return Suspect(found.PYTHON_FUNCTION, facts.removed(ratio), text, evidence)
 
 
 def _slow_storage(facts: Facts) -> Suspect | None:
-    node, alone = slowest_node(facts.alone.nodes), facts.alone
-    if alone.waiting < _MOSTLY or alone.lock_held >= _LOCK_HELD:
+    node, alone = _slow_node(facts), facts.alone
+    if alone.waiting < _MOSTLY or alone.lock_held >= _LOCK_HELD or facts.explained < _MOSTLY:
         return None
     evidence = [f"while batches are made, the pipeline waits {100 * alone.waiting:.0f} % of the time and uses no CPU"]
     if node is None:
@@ -355,8 +373,8 @@ def _starved_cpu(facts: Facts) -> Suspect | None:
 
 
 def _per_clip_work(facts: Facts) -> Suspect | None:
-    node, alone = slowest_node(facts.alone.nodes), facts.alone
-    if node is None or alone.waiting >= _MOSTLY or node.python_seconds >= _MOSTLY * node.seconds:
+    node, alone = _slow_node(facts), facts.alone
+    if node is None or alone.waiting >= _MOSTLY or _in_python(facts, node):
         return None
     if node.is_batch and facts.padding >= _MOSTLY:
         return None

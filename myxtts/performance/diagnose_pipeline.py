@@ -7,9 +7,10 @@ memory. Only if time is lost between the two is the input looked into: run alone
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ import numpy as np
 from myxtts.performance import diagnosis as found
 from myxtts.performance.batches import Kept, Source
 from myxtts.performance.diagnosis import Diagnosis, Fix, Pattern, Series, Split
+from myxtts.performance.page_cache import drop
 from myxtts.performance.pattern import find_pattern
 from myxtts.performance.remedies import REMEDIES
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
-from myxtts.performance.step_run import StepRun, run_steps
+from myxtts.performance.step_run import StepRun, batch_shapes, run_steps
 from myxtts.performance.step_side import StepLoss, eager_loss, recompilation_loss
 
 _WARM_UP = 3
@@ -29,6 +31,7 @@ _FEWEST = 5
 _MOST_FIXES = 3
 _CLEARLY = 0.025  # nobody is accused of a share that may as well be nothing
 _DRAIN_SECONDS = 5.0
+_COLD_SECONDS = 20.0
 
 
 def diagnose(
@@ -36,6 +39,7 @@ def diagnose(
     step: Callable[[Any], Any],
     num_batches: int = 100,
     *,
+    files: Sequence[Path] = (),
     report: Callable[[str], None] = lambda what: None,
 ) -> Diagnosis:
     """Measures a training loop's input and names what holds it back.
@@ -52,6 +56,8 @@ def diagnose(
         step: called with a batch; trains as it would anyway, a few times `num_batches` steps. It may return when its
             work is done, or dispatch it to a GPU and return something of its result.
         num_batches: steps to measure.
+        files: what the pipeline reads. They are taken out of the page cache for a run of their own, whose difference
+            is what fetching costs; without them, fetching is what the pipeline waits without working.
         report: is told what is being measured, for a progress line.
 
     Raises:
@@ -60,7 +66,8 @@ def diagnose(
     if num_batches < _FEWEST:
         raise ValueError(f"num_batches is {num_batches}; at least {_FEWEST} are needed")
     measured = _measure(Source(dataset), step, num_batches, report)
-    return _judge(measured, step, report)
+    diagnosis = _judge(measured, step, report)
+    return _with_cold_cache(diagnosis, measured, step, files, report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +102,9 @@ def _measure(source: Source, step: Callable[[Any], Any], steps: int, report: Cal
         if time.perf_counter() - began > _DRAIN_SECONDS:
             break
     report("replaying batches from memory")
+    _compile_kept(kept, step)
     replays = [_replay(kept, step, steps)]
-    seen.update(shape for run in replays for shape in run.shapes)
+    seen.update(batch_shapes(batch) for batch in kept.batches)
     for _ in islice(batches, source.depth):  # made during the replay
         if time.perf_counter() - began > 2 * _DRAIN_SECONDS:
             break
@@ -213,6 +221,7 @@ def _judge(measured: _Measured, step: Callable[[Any], Any], report: Callable[[st
     for loss in losses:
         evidence.extend(loss.evidence)
     if step_side is not None and step_side.share >= max(MODERATELY_INPUT_BOUND, measured.share):
+        evidence = list(step_side.evidence)
         culprit, culprit_text = step_side.culprit, step_side.text
         fixes.insert(0, _fix(step_side.culprit, step_side.share, measured.source, step_side.measured))
     steps = len(measured.run)
@@ -235,6 +244,27 @@ def _judge(measured: _Measured, step: Callable[[Any], Any], report: Callable[[st
         series=Series(1e3 * measured.run.step_times, 1e3 * measured.run.stalls),
         simulated=simulated,
     )
+
+
+def _with_cold_cache(
+    diagnosis: Diagnosis,
+    measured: _Measured,
+    step: Callable[[Any], Any],
+    files: Sequence[Path],
+    report: Callable[[str], None],
+) -> Diagnosis:
+    """Adds what fetching costs where the files of a pipeline are known."""
+    if not files or measured.source.is_one_pass or not drop(files):
+        return diagnosis
+    report("a cold page cache")
+    batches = measured.source.batches()
+    run = run_steps(batches, step, len(measured.run), seconds=_COLD_SECONDS)
+    _close(batches)
+    cold = max(0.0, float(run.stalls.mean()) - measured.replay_stall)
+    share = cold / float(run.step_times.mean())
+    fetch = max(0.0, share - measured.share)
+    line = f"from a cold page cache {100 * share:.1f} % of step time waits, {100 * fetch:.1f} % for bytes"
+    return replace(diagnosis, cold_fetch_share=fetch, evidence=(*diagnosis.evidence, line))
 
 
 def _eager(measured: _Measured, step: Callable[[Any], Any]) -> StepLoss | None:

@@ -153,6 +153,8 @@ class Diagnosis:
         nodes: the pipeline from its end to its source; empty where there is no `tf.data`, or no reason to look.
         series: the measured steps.
         simulated: whether the step was a simulated accelerator's.
+        cold_fetch_share: what waiting for bytes adds with a cold page cache; None if that was not measured.
+        settings: of what was measured, for people.
     """
 
     verdict: str
@@ -171,6 +173,7 @@ class Diagnosis:
     nodes: tuple[NodeTime, ...]
     series: Series
     simulated: bool = False
+    cold_fetch_share: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -193,6 +196,7 @@ class Diagnosis:
             "culprit": self.culprit,
             "culprit_text": self.culprit_text,
             "lost_share": self.lost_share,
+            "cold_fetch_share": self.cold_fetch_share,
             "evidence": list(self.evidence),
             "pattern": asdict(self.pattern),
             "fixes": [asdict(fix) for fix in self.fixes],

@@ -12,6 +12,7 @@ from myxtts.reports.page import escape, figure, page, paragraph, section, table
 _WIDTH, _HEIGHT, _MARGIN = 720, 200, 8
 _MOST_BARS = 240
 _BINS = 24
+_LABELS = {"VERDICT": "waiting"}
 _COLOURS = {
     "not input-bound": "var(--good)",
     "moderately input-bound": "var(--warn)",
@@ -32,12 +33,14 @@ def diagnosis_page(diagnosis: Diagnosis, title: str = "Is the accelerator waitin
 
 def _verdict(diagnosis: Diagnosis) -> str:
     colour = _COLOURS[diagnosis.verdict]
+    # The headline is the verdict; its line goes on from there.
+    details = [(label, text.removeprefix(f"{diagnosis.verdict}: ")) for label, text in diagnosis.lines()]
     headline = f'<p style="font-size:1.5rem;margin:0;color:{colour}"><strong>{escape(diagnosis.verdict)}</strong></p>'
     rows = "".join(
-        f'<tr><th style="white-space:nowrap">{escape(label.lower())}</th><td>'
+        f'<tr><th style="white-space:nowrap">{escape(_LABELS.get(label, label.lower()))}</th><td>'
         + "<br>".join(escape(line.strip()) for line in text.splitlines())
         + "</td></tr>"
-        for label, text in diagnosis.lines()
+        for label, text in details
         if label != "FIX"
     )
     return section("Verdict", headline, f"<table><tbody>{rows}</tbody></table>")

@@ -31,6 +31,7 @@ class StepRun:
     Attributes:
         timeline: when each batch was ready and each step completed.
         waits: float [N], in `next()`.
+        called: float [N], when each step was called.
         calls: float [N], in the call of the step.
         shapes: [N], of the arrays of each batch.
         epoch_starts: the steps that began a new pass over the source.
@@ -39,6 +40,7 @@ class StepRun:
 
     timeline: StepTimeline
     waits: np.ndarray
+    called: np.ndarray
     calls: np.ndarray
     shapes: tuple[Shapes, ...]
     epoch_starts: tuple[int, ...]
@@ -49,8 +51,13 @@ class StepRun:
 
     @property
     def stalls(self) -> np.ndarray:
-        """float [N], the part of each step that waited for its batch."""
-        return np.minimum(self.timeline.stalls, self.timeline.step_times)
+        """float [N], how long the device had nothing to do before each step.
+
+        That is the stall of `myxtts.performance.stall`, and the time after it in which the loop had the batch and
+        did not come to hand it over: a pipeline in Python keeps the interpreter from the loop as well.
+        """
+        idle = np.maximum(self.timeline.stalls, self.called - self.timeline.completed[:-1])
+        return np.clip(idle, 0.0, self.timeline.step_times)
 
     @property
     def step_times(self) -> np.ndarray:
@@ -83,6 +90,7 @@ def run_steps(
     clock = time.perf_counter
     asked: list[float] = []
     ready: list[float] = []
+    called: list[float] = []
     in_call: list[float] = []
     shapes: list[Shapes] = []
     epochs: list[int] = []
@@ -104,6 +112,7 @@ def run_steps(
             flight.dispatched(result, returned_now)
             asked.append(asked_now)
             ready.append(ready_now)
+            called.append(called_now)
             in_call.append(returned_now - called_now)
             shapes.append(batch_shapes(batch))
             epochs.append(epoch_of())
@@ -117,6 +126,7 @@ def run_steps(
     return StepRun(
         StepTimeline(ready, np.maximum.accumulate(flight.completed)),
         np.subtract(ready, asked)[1:],
+        np.array(called[1:]),
         np.array(in_call[1:]),
         tuple(shapes[1:]),
         tuple(start - 1 for start in starts),

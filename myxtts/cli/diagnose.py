@@ -1,0 +1,162 @@
+"""`myxtts diagnose`: does the accelerator wait for data, why, and what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from myxtts.cli import options
+from myxtts.cli.machine_config import resolve_for_machine
+from myxtts.cli.output import console, emit, say
+from myxtts.cli.stage_progress import StageProgress
+from myxtts.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.performance.diagnosis import Diagnosis
+
+_FEWEST_BATCHES = 10
+_MOST_ROUNDS = 5
+_DEFAULT_OUTPUT = Path("diagnosed.yaml")
+
+
+def diagnose(
+    data_path: options.DataPathOption = None,
+    config: options.ConfigOption = None,
+    preset: options.PresetOption = None,
+    settings: options.SetOption = None,
+    preprocessing_mode: options.ModeOption = None,
+    batch_size: options.BatchSizeOption = None,
+    num_workers: options.NumWorkersOption = None,
+    prefetch_buffer_size: options.PrefetchOption = None,
+    cache_dir: options.CacheDirOption = None,
+    disable_tf_native_loading: options.DisableTFNativeOption = False,
+    disable_gpu_prefetch: options.DisableGpuPrefetchOption = False,
+    disable_cpu_gpu_overlap: options.DisableOverlapOption = False,
+    num_batches: Annotated[int, typer.Option("--num-batches", help="Steps to measure.")] = 100,
+    simulate_step_ms: Annotated[
+        float | None,
+        typer.Option("--simulate-step-ms", help="A simulated accelerator of this step time, not the real step."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a report, one self-contained file.")] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Write a configuration with the fixes, and measure again.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", help=f"Where --apply writes; default {_DEFAULT_OUTPUT}.")
+    ] = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Measure whether training waits for data, name the culprit, and say what to change.
+
+    The step is the configuration's own; nothing that it learns is kept. Without a GPU, `--simulate-step-ms` shows
+    whether this machine would feed one.
+
+    Example: myxtts diagnose --data-path ./data/ljspeech --batch-size 32 --html report.html --apply
+    """
+    if num_batches < _FEWEST_BATCHES:
+        raise UsageError(f"--num-batches {num_batches}: should be at least {_FEWEST_BATCHES}")
+    if simulate_step_ms is not None and not 0 < simulate_step_ms < float("inf"):
+        raise UsageError(f"--simulate-step-ms {simulate_step_ms:g}: should be above 0")
+    if output is not None and not apply:
+        raise UsageError("--output is where --apply writes; it has no meaning without it")
+    resolved = resolve_for_machine(
+        config,
+        preset,
+        settings,
+        data_path=data_path,
+        preprocessing_mode=preprocessing_mode,
+        batch_size=batch_size,
+        num_workers=num_workers,
+        prefetch_buffer_size=prefetch_buffer_size,
+        cache_dir=cache_dir,
+        disable_tf_native_loading=disable_tf_native_loading,
+        disable_gpu_prefetch=disable_gpu_prefetch,
+        disable_cpu_gpu_overlap=disable_cpu_gpu_overlap,
+    )
+    before = _measure(resolved.config, num_batches, simulate_step_ms)
+    result: dict[str, Any] = before.to_dict()
+    changes: dict[str, Any] = {}
+    after, path = before, output or _DEFAULT_OUTPUT
+    if apply:
+        after, changes = _mend(resolved.config, before, num_batches, simulate_step_ms, path)
+        result |= {"applied": changes, "after": after.to_dict(), "output": str(path) if changes else None}
+    if html is not None:
+        _write_page(before, html)
+    emit(result, as_json, lambda out: _show(out, before, after if apply else None, changes, path))
+
+
+def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | None) -> Diagnosis:
+    from myxtts.training.diagnose_training import diagnose_training
+
+    simulated = None if simulate_step_ms is None else simulate_step_ms / 1e3
+    with StageProgress() as progress, console.status("") as status:
+        try:
+            return diagnose_training(
+                config,
+                num_batches,
+                simulated_step_seconds=simulated,
+                progress=progress,
+                report=lambda what: status.update(f"measuring: {what}"),
+            )
+        except ValueError as error:
+            raise DataError(str(error)) from None
+
+
+def _mend(
+    config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None, path: Path
+) -> tuple[Diagnosis, dict[str, Any]]:
+    """Changes one thing after the other, each time measured, until nothing is lost or nothing is left to change."""
+    from myxtts.training.diagnose_training import changed, next_changes
+
+    applied: dict[str, Any] = {}
+    present = before
+    for _ in range(_MOST_ROUNDS):
+        changes = next_changes(config, present)
+        if not changes:
+            break
+        say("changing " + ", ".join(f"{key} to {_text(value)}" for key, value in changes.items()))
+        config = changed(config, changes)
+        applied |= changes
+        present = _measure(config, num_batches, simulate_step_ms)
+    if applied:
+        config.to_yaml(path)
+    return present, applied
+
+
+def _write_page(diagnosis: Diagnosis, path: Path) -> None:
+    from myxtts.performance.diagnosis_page import diagnosis_page
+
+    try:
+        path.write_text(diagnosis_page(diagnosis), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html {path}: cannot be written ({error.strerror})") from None
+
+
+def _show(out: Console, before: Diagnosis, after: Diagnosis | None, changes: dict[str, Any], path: Path) -> None:
+    out.print(str(before), markup=False)
+    if after is None:
+        return
+    if not changes:
+        out.print("APPLIED   nothing: the configuration has no setting for it", markup=False)
+        return
+    indent = "\n" + " " * 10
+    out.print("APPLIED   " + indent.join(f"{key}: {_text(value)}" for key, value in changes.items()), markup=False)
+    for name, diagnosis in (("BEFORE", before), ("AFTER", after)):
+        out.print(
+            f"{name:<10}{100 * diagnosis.input_share:.1f} % of step time waits for data, "
+            f"{diagnosis.step_ms:.3g} ms per step ({diagnosis.verdict})",
+            markup=False,
+        )
+    lost = before.lost_share * before.step_ms
+    if lost:
+        gone = 100 * (1 - after.lost_share * after.step_ms / lost)
+        out.print(f"{'':<10}{gone:.0f} % of the lost time is gone; written to {path}", markup=False)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,166 @@
+"""Diagnoses a run as a configuration describes it: its own pipeline, and its own step or a simulated accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.data.batch_source import BatchSource
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.precompute import Progress
+from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.models.create import create_model
+from myxtts.performance import diagnosis as found
+from myxtts.performance.diagnose_pipeline import diagnose
+from myxtts.performance.diagnosis import Diagnosis, Fix
+from myxtts.performance.simulated_step import SimulatedStep
+from myxtts.training.device import precision_policy, prepare_device
+from myxtts.training.optimizer import create_optimizer
+from myxtts.training.step import TrainingStep
+
+Report = Callable[[str], None]
+
+_MOST_LOOKED_AT = 500
+
+# What each culprit means for a configuration: keys and the values that mend it, the first that differ being tried.
+_IN_GRAPH = {"data.use_tf_native_loading": True}
+_AHEAD = {"data.optimize_cpu_gpu_overlap": True, "data.prefetch_buffer_size": "auto"}
+_WORKERS = {"data.optimize_cpu_gpu_overlap": True, "data.num_workers": "auto"}
+_STORED = {"data.preprocessing_mode": "precompute", "data.feature_device": "host"}
+_COMPILED = {
+    "training.enable_graph_mode": True,
+    "training.enable_eager_debug": False,
+    "training.enable_xla_compilation": True,
+}
+_BUCKETS = {"data.num_buckets": 6}
+_REMEDIES: dict[str, tuple[dict[str, Any], ...]] = {
+    found.PYTHON_FUNCTION: (_IN_GRAPH, _STORED, _WORKERS, _AHEAD),
+    found.NO_PREFETCH: (_AHEAD, _WORKERS, _IN_GRAPH, _STORED),
+    found.LOW_PARALLELISM: (_WORKERS, _AHEAD, _IN_GRAPH, _STORED),
+    found.SLOW_STORAGE: (_STORED, _WORKERS, _AHEAD, _IN_GRAPH),
+    found.PER_CLIP_WORK: (_STORED, _IN_GRAPH, _WORKERS, _AHEAD),
+    found.SLOW_CLIPS: (_STORED, _AHEAD, _WORKERS, _IN_GRAPH),
+    found.PADDING: (_BUCKETS,),
+    found.RECOMPILATION: (_BUCKETS,),
+    found.EAGER_STEP: (_COMPILED,),
+    # Little can be done about others from in here, but what needs less CPU suffers less.
+    found.STARVED_CPU: (_STORED, _IN_GRAPH, _AHEAD, _WORKERS),
+}
+
+
+def diagnose_training(
+    config: XTTSConfig,
+    num_batches: int = 100,
+    *,
+    simulated_step_seconds: float | None = None,
+    progress: Progress | None = None,
+    report: Report = lambda what: None,
+) -> Diagnosis:
+    """Measures the training that a configuration describes; nothing of it is kept.
+
+    Args:
+        config: of the run.
+        num_batches: steps to measure.
+        simulated_step_seconds: an accelerator of this speed in place of the real step.
+        progress: watches a store being made.
+        report: is told what is being measured.
+
+    Raises:
+        DataError: the data set cannot be used.
+        UsageError: the device cannot be had.
+    """
+    device = prepare_device(config.training)
+    prepared = LJSpeechDataset(None, config).prepare(progress)
+    source = BatchSource.build(prepared, config.data, "train")
+    dataset = source.dataset(seed=config.training.seed)
+    with tf.device(device.name):
+        step: Callable[[Any], Any]
+        if simulated_step_seconds is not None:
+            step = SimulatedStep(simulated_step_seconds)
+        else:
+            step = _real_step(config, dataset, precision_policy(config.training, device))
+            _compile(step, dataset, len(source.plan.buckets), report)
+        diagnosis = diagnose(dataset, step, num_batches, files=_audio_files(source), report=report)
+    changes = next_changes(config, diagnosis)
+    fixes = diagnosis.fixes
+    if changes and fixes:
+        # For our own pipelines the lines to change are those of the configuration.
+        fixes = (_as_settings(fixes[0], changes), *(replace(fix, lines=()) for fix in fixes[1:]))
+    settings = {"mode": prepared.mode, "data set": config.data.dataset_path, "device": device.name}
+    if simulated_step_seconds is not None:
+        settings["device"] = f"simulated, {1e3 * simulated_step_seconds:g} ms a step"
+    return replace(diagnosis, fixes=fixes, settings=settings)
+
+
+def _audio_files(source: BatchSource) -> list[Path]:
+    """What is read while training; a store is mapped, and what is mapped cannot be taken out of the page cache."""
+    return [Path(path) for path in source.clips.audio_paths] if isinstance(source.clips, RuntimeClips) else []
+
+
+def next_changes(config: XTTSConfig, diagnosis: Diagnosis) -> dict[str, Any]:
+    """The settings to change next, as `section.key` and value; empty if the configuration has nothing to offer."""
+    for remedy in _REMEDIES.get(diagnosis.culprit, ()):
+        changes = {key: value for key, value in remedy.items() if _value(config, key) != value}
+        if changes and not _is_idle(config, changes):
+            return changes
+    return {}
+
+
+def changed(config: XTTSConfig, changes: dict[str, Any]) -> XTTSConfig:
+    """A copy of a configuration with other values for some `section.key`s."""
+    copy = config.model_copy(deep=True)
+    for key, value in changes.items():
+        section, _, name = key.partition(".")
+        setattr(getattr(copy, section), name, value)
+    return copy
+
+
+def _is_idle(config: XTTSConfig, changes: dict[str, Any]) -> bool:
+    """Whether changes are to settings that already have this effect."""
+    data = config.data
+    if set(changes) == {"data.preprocessing_mode"}:
+        return data.preprocessing_mode == "auto"  # decides by itself, and says why if it must compute while training
+    if set(changes) == {"data.num_workers"}:
+        return data.workers >= type(data)(num_workers="auto").workers
+    if set(changes) == {"data.prefetch_buffer_size"}:
+        return data.prefetch >= type(data)(num_workers=data.num_workers).prefetch
+    return set(changes) == {"data.num_buckets"} and data.num_buckets > changes["data.num_buckets"]
+
+
+def _value(config: XTTSConfig, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return getattr(getattr(config, section), name)
+
+
+def _as_settings(fix: Fix, changes: dict[str, Any]) -> Fix:
+    return replace(fix, lines=tuple(f"{key}: {_yaml(value)}" for key, value in changes.items()))
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _real_step(config: XTTSConfig, dataset: tf.data.Dataset, policy: str) -> Callable[[Any], Any]:
+    model = create_model(config, policy)
+    optimizer = create_optimizer(config.training, config.training.max_steps or 10_000, policy)
+    step = TrainingStep(model, optimizer, config, dataset.element_spec)
+    return lambda batch: step(batch).completion
+
+
+def _compile(step: Callable[[Any], Any], dataset: tf.data.Dataset, shapes: int, report: Report) -> None:
+    """Runs the step once for every shape that the batches come in, so that no measured step is spent compiling."""
+    seen: set[Any] = set()
+    for batch in dataset.take(_MOST_LOOKED_AT):
+        shape = tuple(tuple(tensor.shape) for tensor in batch.values())
+        if shape in seen:
+            continue
+        seen.add(shape)
+        report(f"compiling the step, shape {len(seen)} of {shapes}")
+        step(batch)
+        if len(seen) >= shapes:
+            return

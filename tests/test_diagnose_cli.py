@@ -1,0 +1,170 @@
+"""`myxtts diagnose` on our own pipelines: bad configurations mended, and what it prints and writes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from speech_like import make_data_set
+from training_samples import configure, data_folder
+
+from myxtts.cli import app
+from myxtts.config.config import XTTSConfig
+from myxtts.performance import diagnosis as found
+from myxtts.performance.cpu_use import CpuMeter
+from myxtts.performance.diagnosis import Diagnosis, Fix, NodeTime, Pattern, Series, Split
+from myxtts.performance.diagnosis_page import diagnosis_page
+from myxtts.training.diagnose_training import changed, diagnose_training, next_changes
+
+QUICK = [
+    "--set=optimization_level=basic",
+    "--set=text_symbols=graphemes",
+    "--set=num_buckets=1",
+    "--set=reference_seconds=0",
+    "--set=train_split=0.9",
+    "--set=val_split=0.1",
+    "--batch-size=8",
+    "--num-batches=25",
+]
+STEP_MS = 15
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clips long enough that computing their mels for every batch takes far longer than a step."""
+    return make_data_set(tmp_path_factory.mktemp("diagnose") / "data", [8.0 + 0.01 * k for k in range(20)])
+
+
+def example(**changes: Any) -> Diagnosis:
+    random = np.random.default_rng(0)
+    stalls = np.maximum(0, random.normal(40, 25, 120))
+    values: dict[str, Any] = {
+        "verdict": "highly input-bound",
+        "input_share": 0.66,
+        "uncertainty": 0.03,
+        "steps": 120,
+        "step_ms": 60.0,
+        "ceiling_ms": 20.0,
+        "split": Split(0.5, 0.16, 0.0),
+        "culprit": found.PYTHON_FUNCTION,
+        "culprit_text": "ParallelMap <load & mel>: 71 % of the pipeline's blocking time, a Python function",
+        "lost_share": 0.66,
+        "evidence": ("the interpreter's lock is held 80 % of the time that batches are made",),
+        "pattern": Pattern(0.4, "moderate", 7, "with a new batch shape"),
+        "fixes": (Fix(found.PYTHON_FUNCTION, "take the work out of Python", 0.6, ("dataset = dataset.map(load)",)),),
+        "nodes": (NodeTime("Prefetch", 0.1, 1, 1), NodeTime("ParallelMap load", 80.0, 2, 8, 0.9)),
+        "series": Series(20 + stalls, stalls),
+    }
+    return Diagnosis(**(values | changes))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """In this process: starting TensorFlow takes longer than a diagnosis."""
+    with pytest.raises(SystemExit) as ended:
+        app.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 0, err
+    return out
+
+
+def test_a_bad_configuration_is_mended_and_measured_again(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    better, page = tmp_path / "better.yaml", tmp_path / "report.html"
+    bad = ("--disable-tf-native-loading", "--disable-cpu-gpu-overlap", "--preprocessing-mode=runtime")
+    meter = CpuMeter()
+    out = run(
+        capsys,
+        *("diagnose", "--data-path", data, "--cache-dir", tmp_path / "store", *QUICK, *bad),
+        *("--simulate-step-ms", STEP_MS, "--apply", "--output", better, "--html", page, "--json"),
+    )
+    result = json.loads(out)
+    assert result["simulated"]
+    assert result["verdict"] == "highly input-bound"
+    assert result["applied"]
+    assert page.read_text().startswith("<!doctype html>")
+    use = meter.read()
+    gone = 1 - result["after"]["stall_ms"] / result["stall_ms"]
+    if gone < 0.8 and use.others > 0.4 * use.cpus * use.wall:
+        pytest.skip(f"this machine is too busy to judge ({100 * gone:.0f} % removed): {use}")
+    assert gone >= 0.8, result["applied"]
+    config = XTTSConfig.from_yaml(better)
+    assert {key: _value(config, key) for key in result["applied"]} == result["applied"]
+
+
+def _value(config: XTTSConfig, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return getattr(getattr(config, section), name)
+
+
+def test_the_real_step_of_a_configuration_is_diagnosed(tmp_path: Path) -> None:
+    config = configure(data_folder(tmp_path), tmp_path / "run", cache_dir=str(tmp_path / "store"))
+    result = diagnose_training(config, 12)
+    assert not result.simulated
+    assert result.steps == 12
+    assert result.settings["mode"] == "precompute"
+    assert not (tmp_path / "run").exists()
+
+
+def test_each_culprit_has_a_setting_until_all_are_set(tmp_path: Path) -> None:
+    config = configure(
+        tmp_path, tmp_path, use_tf_native_loading=False, preprocessing_mode="runtime", optimize_cpu_gpu_overlap=False
+    )
+    python = example()
+    changes = []
+    while change := next_changes(config, python):
+        changes.append(change)
+        config = changed(config, change)
+    assert changes[0] == {"data.use_tf_native_loading": True}
+    assert {"data.preprocessing_mode": "precompute"} in changes
+    assert config.data.optimize_cpu_gpu_overlap
+    assert len(changes) <= 4
+
+
+def test_a_configuration_without_fault_has_nothing_to_change(tmp_path: Path) -> None:
+    assert next_changes(XTTSConfig(data_path=str(tmp_path)), example(culprit=found.PER_CLIP_WORK)) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--num-batches=3",), "at least 10"),
+        (("--simulate-step-ms=-1",), "should be above 0"),
+        (("--output=x.yaml",), "without it"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.main(["diagnose", "--data-path", str(tmp_path), *arguments])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_page_is_one_file_that_says_the_verdict_first() -> None:
+    page = diagnosis_page(example())
+    assert page.index("highly input-bound") < page.index("<svg")
+    assert "&lt;load &amp; mel&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert page.count("<svg") == 2
+    assert "ParallelMap load" in page
+
+
+def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    page, picture = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(diagnosis_page(example()))
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=390,1400", f"--screenshot={picture}"]
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=300)
+    assert picture.stat().st_size > 10_000, done.stderr
+    assert "CONSOLE" not in done.stderr
+    assert "Refused to" not in done.stderr
