@@ -14,6 +14,7 @@ from small_corpus import RATE, configure, make_corpus, write_audio
 
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
+from myxtts.text.espeak import available
 
 
 @pytest.fixture
@@ -43,6 +44,15 @@ def test_json_is_alone_on_standard_output(run, corpus):
     result = json.loads(done.stdout)
     assert (result["clips"], result["mels_computed"], result["published"]) == (8, 8, True)
     assert FeatureStore.open(result["store"]).ids[0] == "clip-0"
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng is not installed (the speech extra)")
+def test_a_language_that_espeak_does_not_know_is_one_line(run, corpus):
+    unknown = ("--set", "text_symbols=phonemes", "--set", "extra_languages=[xx]")
+    done = run("precompute", corpus, *unknown)
+    assert done.returncode == 1
+    assert "error: espeak-ng has no language 'xx'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_quiet_says_nothing_else(run, corpus):

@@ -32,6 +32,7 @@ import xxhash
 
 from myxtts.data.building.column import write_all
 from myxtts.data.building.features import MelFeatures, TokenFeatures, features_from_json
+from myxtts.errors import MyXTTSError
 
 
 class _Worker:
@@ -112,5 +113,7 @@ def main(descriptor: int) -> None:
             _Worker(connection).serve()
         except BrokenPipeError:
             pass
+        except MyXTTSError as error:
+            connection.send_bytes(json.dumps({"mistake": str(error)}).encode("utf-8"))
         except Exception:
             connection.send_bytes(json.dumps({"fatal": traceback.format_exc()}).encode("utf-8"))

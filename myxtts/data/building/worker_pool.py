@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from myxtts.data.store_folder import disk_error
-from myxtts.errors import StoreError
+from myxtts.errors import DataError, StoreError
 
 QUEUED = 2  # tasks a worker has: the one it is at, and the next, so that it never waits for an answer
 _IDLE_DEATHS = 8
@@ -211,6 +211,8 @@ class WorkerPool:
             elif "refused" in message:
                 number = message["errno"]
                 raise disk_error(OSError(number, os.strerror(number)), self._file or Path())
+            elif "mistake" in message:
+                raise DataError(message["mistake"])
             elif "fatal" in message:
                 raise RuntimeError(message["fatal"])
             else:
