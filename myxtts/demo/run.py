@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
+from myxtts.corpus.sentences import sentences
 from myxtts.corpus.voices import VOICES
 from myxtts.demo.plan import SENTENCES_PER_VOICE, DemoSize, Folders, Stage, stages
 from myxtts.errors import MyXTTSError
@@ -58,13 +58,14 @@ def run_demo(
     for needed in (folders.work, folders.samples):
         needed.mkdir(parents=True, exist_ok=True)
     _write_config(folders, size)
+    _write_sentences(folders, size)
     records = _Records(folders.work / RECORDS)
     finished = []
     for stage in stages(size, folders, _reference(folders, size)):
         done = records.get(stage)
         if done is None:
             on_begin(stage)
-            done = _run(stage, folders)
+            done = _run(stage)
             records.put(done)
         on_done(done)
         finished.append(done)
@@ -72,19 +73,30 @@ def run_demo(
 
 
 def _write_config(folders: Folders, size: DemoSize) -> None:
-    config = XTTSConfig(
-        data_path=str(folders.corpus),
-        checkpoint_dir=str(folders.run),
-        size="tiny",
-        batch_size=16,
-        learning_rate=2e-3,
-        max_steps=size.steps,
-        validate_every=size.steps,
-        save_every=max(100, size.steps // 10),
-        log_every=max(5, size.steps // 20),
-        **size.settings,
-    )
-    config.to_yaml(folders.config)
+    values = {
+        "data_path": str(folders.corpus),
+        "checkpoint_dir": str(folders.run),
+        "size": "tiny",
+        "batch_size": 16,
+        "learning_rate": 2e-3,
+        "max_steps": size.steps,
+        "warmup_steps": min(100, size.steps // 8),
+        "validate_every": size.steps,
+        "save_every": max(100, size.steps // 10),
+        "log_every": max(5, size.steps // 20),
+    }
+    XTTSConfig(**{**values, **size.settings}).to_yaml(folders.config)
+
+
+def _write_sentences(folders: Folders, size: DemoSize) -> None:
+    if size.longest_sentence is None:
+        return
+    (language,) = size.languages
+    wanted, found = size.clips, list[str]()
+    while len(found) < size.clips:
+        wanted *= 2
+        found = [one for one in sentences(language, 0, wanted) if len(one) <= size.longest_sentence]
+    folders.sentences.write_text("\n".join(found[: size.clips]) + "\n", encoding="utf-8")
 
 
 def _reference(folders: Folders, size: DemoSize) -> Path | None:
@@ -94,13 +106,11 @@ def _reference(folders: Folders, size: DemoSize) -> Path | None:
     return folders.voices / "wavs" / f"{VOICES[last].name}-{SENTENCES_PER_VOICE * last + 1:05d}.wav"
 
 
-def _run(stage: Stage, folders: Folders) -> Done:
+def _run(stage: Stage) -> Done:
     began = time.perf_counter()
     command = [sys.executable, "-m", "myxtts", *stage.command, "--json"]
     # In a session of its own: a Ctrl-C reaches the stage once, through here, and it may take its time to save.
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, env=_environment(folders), start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             printed, _ = process.communicate()
         except KeyboardInterrupt:
@@ -116,12 +126,6 @@ def _run(stage: Stage, folders: Folders) -> Done:
             "Start the demo again to go on from there"
         )
     return Done(stage.name, stage.command, json.loads(printed), time.perf_counter() - began)
-
-
-def _environment(folders: Folders) -> dict[str, str]:
-    """With a folder for compiled steps, so that training need not compile what the diagnosis did."""
-    cache = f"--tf_xla_persistent_cache_directory={folders.work / 'compiled'}"
-    return {**os.environ, "TF_XLA_FLAGS": f"{os.environ.get('TF_XLA_FLAGS', '')} {cache}".strip()}
 
 
 class _Records:

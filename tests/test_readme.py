@@ -1,0 +1,73 @@
+"""The README's commands, as a newcomer types them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from myxtts.corpus.make import CorpusSettings, make_corpus
+from myxtts.text.espeak import available
+
+ROOT = Path(__file__).resolve().parents[1]
+# What makes a command that trains for days end soon.
+SHORTER = {
+    "train": "--max-steps 2 --batch-size 4 --optimization-level basic --set num_buckets=1 --set max_mel_frames=300",
+    "diagnose": "--num-batches 10 --batch-size 4 --set optimization_level=basic --set num_buckets=1",
+}
+
+pytestmark = pytest.mark.skipif(
+    not available(), reason="espeak-ng, which speaks the recordings, is not installed (the speech extra)"
+)
+
+
+def commands() -> list[list[str]]:
+    """The commands for one's own recordings, without comments."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"## Your own recordings\n\n```\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    return [shlex.split(line, comments=True) for line in block.group(1).splitlines()]
+
+
+def make_recordings(folder: Path) -> None:
+    make_corpus(folder / "my-voice", CorpusSettings(clips=40, seed=3))
+    (folder / "my-voice" / "corpus.json").unlink()
+
+
+def run(command: list[str], folder: Path, **environment: str) -> None:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=3000, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_commands_for_own_recordings_end_in_speech(tmp_path: Path) -> None:
+    make_recordings(tmp_path)
+    listed = commands()
+    assert [command[1] for command in listed] == ["check-data", "diagnose", "train", "synthesize"]
+    for program, name, *arguments in listed:
+        assert program == ".venv/bin/myxtts"
+        run([sys.executable, "-m", "myxtts", name, *arguments, *SHORTER.get(name, "").split()], tmp_path)
+    assert (tmp_path / "hello.wav").stat().st_size > 1000
+
+
+@pytest.mark.soak
+def test_from_a_fresh_clone_in_a_fresh_environment(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    run(["git", "clone", "--quiet", str(ROOT), str(clone)], tmp_path)
+    # Nothing of the environment that runs this test may be seen by the fresh one.
+    path = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if not one.startswith(sys.prefix))
+    python = shutil.which("python3", path=path)
+    assert python is not None
+    run(["make", "demo", f"PYTHON={python}"], clone, PATH=path, VIRTUAL_ENV="", PYTHONPATH="")
+    assert (clone / "demo" / "report.json").is_file()
+    make_recordings(clone)
+    for command in commands():
+        run([*command, *SHORTER.get(command[1], "").split()], clone, PATH=path)
+    assert (clone / "hello.wav").stat().st_size > 1000
