@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from myxtts.cli import options
 from myxtts.cli.machine_config import resolve_for_machine
@@ -94,14 +96,20 @@ def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | Non
     from myxtts.training.diagnose_training import diagnose_training
 
     simulated = None if simulate_step_ms is None else simulate_step_ms / 1e3
-    with StageProgress() as progress, console.status("") as status:
+    with ExitStack() as shown:
+        progress = shown.enter_context(StageProgress())
+        status: Status | None = None
+
+        def report(what: str) -> None:
+            nonlocal status
+            if status is None:
+                shown.close()  # the data is ready; one display at a time
+                status = shown.enter_context(console.status(""))
+            status.update(f"measuring: {what}")
+
         try:
             return diagnose_training(
-                config,
-                num_batches,
-                simulated_step_seconds=simulated,
-                progress=progress,
-                report=lambda what: status.update(f"measuring: {what}"),
+                config, num_batches, simulated_step_seconds=simulated, progress=progress, report=report
             )
         except ValueError as error:
             raise DataError(str(error)) from None

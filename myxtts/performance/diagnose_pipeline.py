@@ -6,31 +6,26 @@ memory. Only if time is lost between the two is the input looked into: run alone
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from myxtts.performance import diagnosis as found
-from myxtts.performance.batches import Kept, Source
+from myxtts.performance.batches import Source
 from myxtts.performance.diagnosis import Diagnosis, Fix, Pattern, Series, Split
+from myxtts.performance.differential import FEWEST_STEPS, Measured, close, measure
 from myxtts.performance.page_cache import drop
 from myxtts.performance.pattern import find_pattern
 from myxtts.performance.remedies import REMEDIES
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
-from myxtts.performance.step_run import StepRun, batch_shapes, run_steps
-from myxtts.performance.step_side import StepLoss, eager_loss, recompilation_loss
+from myxtts.performance.step_run import run_steps
+from myxtts.performance.step_side import StepLoss, eager_loss
 
-_WARM_UP = 3
-_REPLAYS = 2
-_FEWEST = 5
 _MOST_FIXES = 3
 _CLEARLY = 0.025  # nobody is accused of a share that may as well be nothing
-_DRAIN_SECONDS = 5.0
 _COLD_SECONDS = 20.0
 
 
@@ -63,133 +58,14 @@ def diagnose(
     Raises:
         ValueError: the dataset has too few batches to measure anything.
     """
-    if num_batches < _FEWEST:
-        raise ValueError(f"num_batches is {num_batches}; at least {_FEWEST} are needed")
-    measured = _measure(Source(dataset), step, num_batches, report)
+    if num_batches < FEWEST_STEPS:
+        raise ValueError(f"num_batches is {num_batches}; at least {FEWEST_STEPS} are needed")
+    measured = measure(Source(dataset), step, num_batches, report)
     diagnosis = _judge(measured, step, report)
     return _with_cold_cache(diagnosis, measured, step, files, report)
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    source: Source
-    run: StepRun
-    replays: list[StepRun]
-    kept: Kept
-    stall: float  # seconds per step
-    replay_stall: float
-    step_seconds: float  # per step, without compiling
-    ceiling: float
-    share: float
-    uncertainty: float
-    recompilation: StepLoss | None
-    compiling: np.ndarray  # seconds of each step
-    new_shapes: list[int]
-
-
-def _measure(source: Source, step: Callable[[Any], Any], steps: int, report: Callable[[str], None]) -> _Measured:
-    """The step with its real input, and before and after with replayed batches."""
-    kept = Kept()
-    seen: set[Any] = set()
-    report("warming up")
-    batches = source.batches()
-    warm = run_steps(batches, step, _WARM_UP, keep=kept)
-    seen.update(warm.shapes)
-    # Batches that were ready before anyone asked would pass for a pace that the source cannot keep.
-    began = time.perf_counter()
-    for batch in islice(batches, source.depth):
-        kept(batch)
-        if time.perf_counter() - began > _DRAIN_SECONDS:
-            break
-    report("replaying batches from memory")
-    _compile_kept(kept, step)
-    replays = [_replay(kept, step, steps)]
-    seen.update(batch_shapes(batch) for batch in kept.batches)
-    for _ in islice(batches, source.depth):  # made during the replay
-        if time.perf_counter() - began > 2 * _DRAIN_SECONDS:
-            break
-    report("the real input")
-    run = run_steps(batches, step, steps, epoch_of=lambda: source.passes, keep=kept)
-    _close(batches)
-    report("replaying batches from memory")
-    _compile_kept(kept, step)
-    replays.append(_replay(kept, step, steps))
-
-    typical = float(np.median(np.concatenate([replay.calls for replay in replays])))
-    new_shapes = []
-    for position, shape in enumerate(run.shapes):
-        if shape not in seen:
-            seen.add(shape)
-            new_shapes.append(position)
-    compiling = np.zeros(len(run))
-    for position in new_shapes:
-        excess = run.calls[position] - typical
-        if run.calls[position] > 3 * typical and excess > 2e-3:
-            compiling[position] = excess
-    replay_stall = min(float(replay.stalls.mean()) for replay in replays)
-    total = float(run.step_times.sum() - compiling.sum())
-    stall = max(0.0, float(run.stalls.mean()) - replay_stall)
-    ceiling = _ceiling(run, replays)
-    return _Measured(
-        source=source,
-        run=run,
-        replays=replays,
-        kept=kept,
-        stall=stall,
-        replay_stall=replay_stall,
-        step_seconds=total / len(run),
-        ceiling=ceiling,
-        share=min(1.0, stall * len(run) / total) if total else 0.0,
-        uncertainty=_uncertainty(run.stalls, run.step_times - compiling),
-        recompilation=recompilation_loss(run, compiling, new_shapes),
-        compiling=compiling,
-        new_shapes=new_shapes,
-    )
-
-
-def _replay(kept: Kept, step: Callable[[Any], Any], steps: int) -> StepRun:
-    return run_steps(kept.replay(), step, max(_FEWEST, steps // _REPLAYS), seconds=_DRAIN_SECONDS)
-
-
-def _compile_kept(kept: Kept, step: Callable[[Any], Any]) -> None:
-    """A step for every shape among the kept batches that the step may not have seen: its compilation is no figure."""
-    for batch in kept.take_new():
-        run_steps(iter([batch, batch]), step, 1)
-
-
-def _ceiling(run: StepRun, replays: list[StepRun]) -> float:
-    """Seconds per step with perfect input, for the shapes that the real run had."""
-    by_shape: dict[Any, list[float]] = {}
-    for replay in replays:
-        for shape, seconds in zip(replay.shapes, (replay.step_times - replay.stalls).tolist(), strict=True):
-            by_shape.setdefault(shape, []).append(seconds)
-    overall = float(np.mean([seconds for times in by_shape.values() for seconds in times]))
-    # Medians within a shape: a hiccup of the machine is not what a step costs.
-    return float(np.mean([np.median(by_shape[shape]) if shape in by_shape else overall for shape in run.shapes]))
-
-
-def _uncertainty(stalls: np.ndarray, step_times: np.ndarray) -> float:
-    """Half the 95 % interval of the stall share, by resampling blocks of consecutive steps."""
-    block = max(1, len(stalls) // 10)
-    blocks = len(stalls) // block
-    if blocks < 3:
-        return 1.0
-    waited = stalls[: blocks * block].reshape(blocks, block).sum(axis=1)
-    lasted = step_times[: blocks * block].reshape(blocks, block).sum(axis=1)
-    picks = np.random.default_rng(0).integers(0, blocks, (500, blocks))
-    shares = waited[picks].sum(axis=1) / lasted[picks].sum(axis=1)
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return float(high - low) / 2
-
-
-def _close(batches: Iterator[Any]) -> None:
-    """Ends a source's threads, where it is a generator."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()
-
-
-def _judge(measured: _Measured, step: Callable[[Any], Any], report: Callable[[str], None]) -> Diagnosis:
+def _judge(measured: Measured, step: Callable[[Any], Any], report: Callable[[str], None]) -> Diagnosis:
     report("the step")
     losses = [loss for loss in (measured.recompilation, _eager(measured, step)) if loss is not None]
     step_side = max(losses, key=lambda loss: loss.share, default=None)
@@ -248,7 +124,7 @@ def _judge(measured: _Measured, step: Callable[[Any], Any], report: Callable[[st
 
 def _with_cold_cache(
     diagnosis: Diagnosis,
-    measured: _Measured,
+    measured: Measured,
     step: Callable[[Any], Any],
     files: Sequence[Path],
     report: Callable[[str], None],
@@ -259,7 +135,7 @@ def _with_cold_cache(
     report("a cold page cache")
     batches = measured.source.batches()
     run = run_steps(batches, step, len(measured.run), seconds=_COLD_SECONDS)
-    _close(batches)
+    close(batches)
     cold = max(0.0, float(run.stalls.mean()) - measured.replay_stall)
     share = cold / float(run.step_times.mean())
     fetch = max(0.0, share - measured.share)
@@ -267,7 +143,7 @@ def _with_cold_cache(
     return replace(diagnosis, cold_fetch_share=fetch, evidence=(*diagnosis.evidence, line))
 
 
-def _eager(measured: _Measured, step: Callable[[Any], Any]) -> StepLoss | None:
+def _eager(measured: Measured, step: Callable[[Any], Any]) -> StepLoss | None:
     if getattr(step, "simulated", False):
         return None
     computing = measured.ceiling / measured.step_seconds if measured.step_seconds else 0.0
@@ -280,7 +156,7 @@ def _fix(culprit: str, gain: float, source: Source, measured: bool) -> Fix:
     return Fix(culprit, remedy.text, gain, lines, measured)
 
 
-def _split(measured: _Measured, waiting: float, step: Callable[[Any], Any]) -> Split:
+def _split(measured: Measured, waiting: float, step: Callable[[Any], Any]) -> Split:
     """Copying is what replayed batches from the device's own memory would save over those from the host's."""
     from myxtts.performance.device_copy import copy_seconds
 
@@ -290,7 +166,7 @@ def _split(measured: _Measured, waiting: float, step: Callable[[Any], Any]) -> S
     return Split(measured.share - share - fetch, fetch, share)
 
 
-def _pattern(measured: _Measured, slow_clips: tuple[int, ...]) -> Pattern:
+def _pattern(measured: Measured, slow_clips: tuple[int, ...]) -> Pattern:
     run = measured.run
     shapes = len(set(run.shapes))
     events: dict[str, Any] = {}

@@ -75,17 +75,25 @@ class _ThreadAhead:
             stop.set()
 
 
-def speed_up_by_parallelism(node: Node) -> float | None:
-    """How many times faster a map or interleave gives its elements with many calls at once; None if that cannot be
-    tried."""
+def speed_up_by_parallelism(node: Node, options: tf.data.Options) -> float | None:
+    """How many times faster a map or interleave gives its elements with many calls at once.
+
+    Args:
+        node: the map or interleave.
+        options: of the whole pipeline; a part of it has none by itself.
+
+    Returns:
+        None if that cannot be tried.
+    """
     faster = _more_parallel(node.dataset)
     if faster is None:
         return None
+    present = node.dataset.with_options(options)
     # Now one, now the other, so that what else the machine does hits both.
     slow: list[float] = []
     fast: list[float] = []
     for _ in range(2):
-        slow.append(_seconds_per_element(node.dataset))
+        slow.append(_seconds_per_element(present))
         fast.append(_seconds_per_element(faster))
     return min(slow) / max(min(fast), 1e-9)
 
@@ -150,6 +158,7 @@ class Refill:
 def shuffle_refill(dataset: tf.data.Dataset) -> Refill | None:
     """Times the filling of the costliest shuffle buffer that every epoch begins with; None if there is none."""
     worst: Refill | None = None
+    options = dataset.options()
     for node in pipeline(dataset):
         kind = kind_of(node)
         if kind != "Shuffle":
@@ -157,7 +166,8 @@ def shuffle_refill(dataset: tf.data.Dataset) -> Refill | None:
         parents = {kind_of(parent) for parent in pipeline(node._input_dataset)}
         if "Repeat" in parents:  # one endless pass: filled once
             continue
-        first, plain = _seconds_to_first(node), _seconds_to_first(node._input_dataset)
+        first = _seconds_to_first(node.with_options(options))
+        plain = _seconds_to_first(node._input_dataset.with_options(options))
         found = Refill(kind, int(node._buffer_size), max(0.0, first - plain))
         if worst is None or found.seconds > worst.seconds:
             worst = found

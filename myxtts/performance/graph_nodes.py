@@ -124,6 +124,14 @@ def stages(nodes: Sequence[Node]) -> list[Stage]:
     return [stage for position, stage in enumerate(found) if stage.nodes or position == 0]
 
 
+def host_part(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """A pipeline without its moving of batches to a device, after which nothing could be added."""
+    for node in pipeline(dataset):
+        if kind_of(node) == "CopyToDevice":
+            return node._input_dataset
+    return dataset
+
+
 def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
     """Whether the last thing that a pipeline does is to keep batches ready."""
     for node in pipeline(dataset):

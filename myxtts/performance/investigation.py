@@ -10,7 +10,7 @@ import numpy as np
 
 from myxtts.performance.batches import Kept, Source, padding_share
 from myxtts.performance.cpu_use import CpuMeter, CpuUse
-from myxtts.performance.culprit import Facts, InputAlone, slowest_node
+from myxtts.performance.culprit import slowest_node
 from myxtts.performance.experiments import (
     MORE_PARALLEL,
     Refill,
@@ -20,7 +20,8 @@ from myxtts.performance.experiments import (
     slow_elements,
     speed_up_by_parallelism,
 )
-from myxtts.performance.graph_nodes import Node, TimedPipeline, with_python
+from myxtts.performance.facts import Facts, InputAlone
+from myxtts.performance.graph_nodes import Node, TimedPipeline, host_part, with_python
 from myxtts.performance.interpreter_lock import LockProbe, held_share
 from myxtts.performance.python_timing import PythonTimes
 from myxtts.performance.simulated_accelerator import wait_until_ready
@@ -68,9 +69,10 @@ def investigate(
         trial = _stall_prefetched(source, step)
     speed_up = refill = slow = None
     if node is not None:
+        dataset: Any = source.dataset
         report("its slowest node")
         if node.parallelism < MORE_PARALLEL // 2:
-            speed_up = speed_up_by_parallelism(node)
+            speed_up = speed_up_by_parallelism(node, dataset.options())
         refill, slow = _look_closer(source, run, alone, node)
     return Facts(
         stall=stall,
@@ -99,7 +101,7 @@ def _input_alone(source: Source) -> InputAlone:
         batches = source.batches()
         seconds, cpu, late, count = _drain(batches, source.depth)
         return InputAlone(seconds, cpu, held_share(late, idle.late), count)
-    dataset: Any = source.dataset
+    dataset: Any = host_part(source.dataset)
     timed = TimedPipeline(dataset.repeat())
     with PythonTimes(dataset) as python:
 
