@@ -42,3 +42,14 @@ def run_myxtts() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]
 
     return run
+
+
+@pytest.fixture
+def smallest_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size of model is the smallest: for what does not depend on it, and would only take long to trace."""
+    from training_samples import SMALLEST
+
+    from myxtts.models.sizes import SIZES
+
+    for size in SIZES:
+        monkeypatch.setitem(SIZES, size, SMALLEST)

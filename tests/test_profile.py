@@ -12,6 +12,8 @@ from training_samples import BANDS, data_folder
 from myxtts.cli import app
 from myxtts.performance.loading_profile import loading_verdict, profile_loading
 
+pytestmark = pytest.mark.usefixtures("smallest_model")
+
 # The tiny model on a few short clips, as a graph, so that a step takes milliseconds.
 QUICK = (
     "--set=optimization_level=basic --batch-size=4 --num-workers=1 --set=text_symbols=graphemes "

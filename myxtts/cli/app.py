@@ -13,6 +13,7 @@ import typer
 
 from myxtts import __version__
 from myxtts.cli import (
+    benchmark,
     check_data,
     create_config,
     diagnose,
@@ -59,6 +60,7 @@ app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
 app.command(rich_help_panel=PERFORMANCE)(diagnose.diagnose)
 app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
 app.command(rich_help_panel=PERFORMANCE)(profile.profile)
+app.command(rich_help_panel=PERFORMANCE)(benchmark.benchmark)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from myxtts.cli import options, output
 from myxtts.errors import UsageError
@@ -130,10 +129,5 @@ class _Screen:
 def _render(out: Console, summary: dict[str, Summary]) -> None:
     if not summary:
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for name in ("mean", "p95", "max"):
-        table.add_column(name, justify="right")
-    for name, one in summary.items():
-        table.add_row(name, *(f"{value:,.1f}" for value in (one.mean, one.p95, one.maximum)))
-    out.print(table)
+    rows = [(name, *(f"{value:,.1f}" for value in (one.mean, one.p95, one.maximum))) for name, one in summary.items()]
+    out.print(output.table_text(("", "mean", "p95", "max"), rows), markup=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -44,6 +44,17 @@ def say(message: str) -> None:
     """A line to the person at the terminal, on standard error; silent with `--quiet`."""
     if not console.quiet:
         console.print(message, markup=False)
+
+
+def table_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Columns of text, the first to the left and the others to the right; lines are never broken to fit a window."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for first, *others in cells:
+        right = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
+    return "\n".join(lines)
 
 
 def duration_text(seconds: float) -> str:

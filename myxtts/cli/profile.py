@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from myxtts.config.config import XTTSConfig
+    from myxtts.data.batch_source import BatchSource
     from myxtts.performance.loading_profile import LoadingProfile
     from myxtts.training.device import Device
     from myxtts.training.step_parts import StepParts
@@ -69,8 +70,9 @@ def profile(
     from myxtts.training.device import prepare_device
 
     device = prepare_device(resolved.training)
-    dataset, mode = _dataset(resolved)
-    loading, batch = _load(dataset, num_batches)
+    source, mode = _source(resolved)
+    dataset = source.dataset(seed=resolved.training.seed)
+    loading, batch = _load(source, dataset, num_batches)
     parts = _measure_step(resolved, batch, device, calls) if model else None
     if trace_dir is not None:
         _trace(trace_dir, resolved, dataset, device, min(num_batches, _TRACED_BATCHES), model)
@@ -84,26 +86,25 @@ def profile(
     emit(result, as_json, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
 
 
-def _dataset(config: XTTSConfig) -> tuple[tf.data.Dataset, str]:
+def _source(config: XTTSConfig) -> tuple[BatchSource, str]:
     from myxtts.data.batch_source import BatchSource
     from myxtts.data.ljspeech import LJSpeechDataset
 
     with StageProgress() as bar:
         prepared = LJSpeechDataset(None, config).prepare(bar)
-    source = BatchSource.build(prepared, config.data, "train")
-    return source.dataset(seed=config.training.seed), prepared.mode
+    return BatchSource.build(prepared, config.data, "train"), prepared.mode
 
 
-def _load(dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
+def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
     """The times of loading, and a batch of the shape that came most often."""
     import tensorflow as tf
 
-    from myxtts.data.batch_source import clips_in
+    from myxtts.data.batch_source import AllShapesSeen, clips_in
     from myxtts.performance.loading_profile import profile_loading
 
     examples: dict[Any, Batch] = {}
     seen: Counter[Any] = Counter()
-    with progress("loading", num_batches + 1, "batches") as bar:
+    with progress("loading", None, "batches") as bar:
 
         def note(batch: Batch) -> None:
             shape = tuple(tuple(value.shape) for value in batch.values())
@@ -112,7 +113,9 @@ def _load(dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, B
             bar.advance()
 
         try:
-            loading = profile_loading(dataset, num_batches, count_clips=clips_in, on_batch=note)
+            loading = profile_loading(
+                dataset, num_batches, is_warm=AllShapesSeen(source.plan), count_clips=clips_in, on_batch=note
+            )
         except tf.errors.OpError as error:
             lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
             raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
@@ -136,9 +139,9 @@ def _trace(
 
     iterator = iter(dataset)
     runner = StepRunner(config, device) if model else None
-    kept = [next(iterator) for _ in range(batches)]
     if runner is not None:
-        runner.run(iter(kept), batches)
+        for _ in range(batches):
+            runner.prepare(next(iterator))
     try:
         with tf.profiler.experimental.Profile(str(folder)):
             for number in range(batches):

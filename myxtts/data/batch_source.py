@@ -164,6 +164,24 @@ class BatchSource:
         return round(self.config.reference_seconds * self.config.sample_rate / self.config.hop_length)
 
 
+class AllShapesSeen:
+    """Says when a source has delivered a batch of every shape: loading compiles for each shape when it first comes.
+
+    An epoch has them all, so it is never later than that.
+    """
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self._shapes = len(plan.buckets)
+        self._batches_left = len(plan)
+        self._seen: set[tuple[int, ...]] = set()
+
+    def __call__(self, batch: Mapping[str, tf.Tensor]) -> bool:
+        frames = batch["mel"] if "mel" in batch else batch["audio"]
+        self._seen.add((*frames.shape, *batch["tokens"].shape))
+        self._batches_left -= 1
+        return len(self._seen) >= self._shapes or self._batches_left <= 0
+
+
 def clips_in(batch: Mapping[str, tf.Tensor]) -> int:
     """Clips of a batch, empty places not counted."""
     return int(np.count_nonzero(batch["index"].numpy() >= 0))

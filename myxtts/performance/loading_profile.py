@@ -25,7 +25,7 @@ def loading_verdict(mean_ms: float) -> str:
 
 @dataclass(frozen=True)
 class LoadingProfile:
-    """Times of batches that were asked for one after another. The first is not among them.
+    """Times of batches that were asked for one after another. The first, and those of warming up, are not among them.
 
     Attributes:
         times: milliseconds per batch.
@@ -78,6 +78,7 @@ def profile_loading(
     source: Iterable[Any],
     num_batches: int,
     *,
+    is_warm: Callable[[Any], bool] = lambda batch: True,
     count_clips: Callable[[Any], int] = leading_dimension,
     on_batch: Callable[[Any], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -86,17 +87,18 @@ def profile_loading(
 
     Args:
         source: batches of any kind.
-        num_batches: to time, after the first; fewer if the source ends.
+        num_batches: to time; fewer if the source ends.
+        is_warm: gets the batches from the first on until it says that those after it can be timed.
         count_clips: clips in a batch.
         on_batch: gets every batch, in time that is not counted.
         clock: seconds that never go back.
 
     Raises:
-        ValueError: the source ended before the second batch.
+        ValueError: the source ended before there was a batch to time.
     """
     batches = iter(source)
     times = RunningStatistics(window=num_batches)
-    first_ms, clips = None, 0
+    first_ms, clips, warm = None, 0, False
     while times.count < num_batches:
         asked = clock()
         try:
@@ -107,11 +109,12 @@ def profile_loading(
         milliseconds = 1e3 * (clock() - asked)
         if first_ms is None:
             first_ms = milliseconds
-        else:
+        if warm:
             times.add(milliseconds)
             clips += count_clips(batch)
+        warm = warm or is_warm(batch)
         if on_batch is not None:
             on_batch(batch)
     if first_ms is None or not times.count:
-        raise ValueError("the source ended before a second batch; there is nothing to time")
+        raise ValueError("the source ended before it was warm; there is nothing to time")
     return LoadingProfile(times.summary(), first_ms, clips)

@@ -40,10 +40,19 @@ class StepRunner:
         self._frame_seconds = config.data.hop_length / config.data.sample_rate
         with tf.device(device.name):
             self._model = create_model(config, self._policy)
-        self.compile_seconds: list[float] = []
+
+    def prepare(self, batch: Batch) -> None:
+        """Compiles the step for a batch's shape, if that has not been done."""
+        step = self._step_for(batch)
+        shape, new = step.note_shape(batch)
+        if new:
+            if self._on_compile is not None:
+                self._on_compile(shape)
+            with tf.device(self._device.name):
+                step(batch).completion.numpy()
 
     def run(self, batches: Iterator[Batch], steps: int) -> Rates:
-        """Runs steps, at most two in flight; their rates, without those that were compiled.
+        """Runs steps, at most two in flight; their rates, without those that had to be compiled.
 
         Raises:
             StopIteration: there are fewer batches.
@@ -65,14 +74,8 @@ class StepRunner:
                     flight.wait_for_slot()
                     step = self._step_for(batch)
                     shape, new = step.note_shape(batch)
-                    if new and self._on_compile is not None:
-                        self._on_compile(shape)
-                    called = clock()
                     completion = step(batch).completion
-                    returned = clock()
-                    if new:
-                        self.compile_seconds.append(returned - called)
-                    flight.dispatched(Dispatched(number + 1, completion, asked, ready, returned, shape, new))
+                    flight.dispatched(Dispatched(number + 1, completion, asked, ready, clock(), shape, new))
                 flight.drain()
         finally:
             flight.close()

@@ -1,0 +1,183 @@
+"""`myxtts benchmark`: every way of loading a data set side by side, and the GPU that it would feed."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from myxtts.cli import options
+from myxtts.cli.machine_config import batch_text, resolve_for_machine
+from myxtts.cli.output import emit, say, table_text
+from myxtts.cli.simulated_gpu import SimulatedGpu, SimulateOption, SimulateStepOption, simulated_gpu
+from myxtts.cli.stage_progress import StageProgress
+from myxtts.errors import UsageError
+from myxtts.performance.known_gpus import known_gpu
+from myxtts.performance.loading_profile import loading_verdict
+from myxtts.performance.stall import input_verdict
+
+if TYPE_CHECKING:
+    from myxtts.config.config import XTTSConfig
+    from myxtts.config.resolve import ResolvedConfig
+    from myxtts.training.device import Device
+
+_NOTHING = "–"
+_DEFAULT_GPU = "rtx4090"
+_FEEDS = {"not input-bound": "yes", "moderately input-bound": "nearly", "highly input-bound": "no"}
+
+
+def benchmark(
+    test_data_path: Annotated[
+        Path | None,
+        typer.Option("--test-data-path", "--data-path", help="The data set's folder.", rich_help_panel="Data"),
+    ] = None,
+    create_test_data: Annotated[
+        bool,
+        typer.Option(
+            "--create-test-data",
+            help="Measure on clips of noise as long as LJSpeech's, removed afterwards.",
+            rich_help_panel="Data",
+        ),
+    ] = False,
+    clips: Annotated[
+        int, typer.Option("--clips", min=20, help="How many clips of noise.", rich_help_panel="Data")
+    ] = 300,
+    config: options.ConfigOption = None,
+    preset: options.PresetOption = None,
+    settings: options.SetOption = None,
+    batch_size: options.BatchSizeOption = None,
+    num_workers: options.NumWorkersOption = None,
+    cache_dir: options.CacheDirOption = None,
+    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load, per mode.")] = 100,
+    training: Annotated[
+        bool, typer.Option("--training/--no-training", help="Run real training steps as well, or only load.")
+    ] = True,
+    training_steps: Annotated[int, typer.Option("--training-steps", min=1, help="Steps to train, per mode.")] = 30,
+    simulate: SimulateOption = None,
+    simulate_step_ms: SimulateStepOption = None,
+    as_json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Measure loading and training in every mode, and ask: would this machine feed that GPU?
+
+    The GPU in question is simulated: it holds each batch for a step's time without using the CPU.
+
+    Example: myxtts benchmark --test-data-path ./data/ljspeech --simulate rtx4090
+    """
+    if create_test_data and test_data_path is not None:
+        raise UsageError("give either --test-data-path or --create-test-data")
+    if not create_test_data and test_data_path is None and config is None:
+        raise UsageError("give --test-data-path, a --config that names a data set, or --create-test-data")
+    if simulate is None and simulate_step_ms is None:
+        simulate = _DEFAULT_GPU
+    if simulate is not None:
+        known_gpu(simulate)
+    with ExitStack() as stack:
+        splits: dict[str, float] = {}
+        if create_test_data:
+            # Few clips: enough of them to have some to validate with, without which a data set is refused.
+            splits = {"train_split": 0.8, "val_split": 0.2}
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="myxtts-benchmark-")))
+            test_data_path, cache_dir = _make_data(folder / "data", clips), folder / "cache"
+        resolved = resolve_for_machine(
+            config,
+            preset,
+            settings,
+            data_path=test_data_path,
+            batch_size=batch_size,
+            num_workers=num_workers,
+            cache_dir=cache_dir,
+            **splits,
+        )
+        _run(resolved, simulate, simulate_step_ms, num_batches, training_steps if training else 0, as_json)
+
+
+def _make_data(folder: Path, clips: int) -> Path:
+    from myxtts.corpus.noise import make_noise
+
+    say(f"making {clips:,} clips of noise")
+    return make_noise(folder, clips)
+
+
+def _run(
+    resolved: ResolvedConfig,
+    simulate: str | None,
+    simulate_step_ms: float | None,
+    num_batches: int,
+    training_steps: int,
+    as_json: bool,
+) -> None:
+    from myxtts.training.device import prepare_device
+    from myxtts.training.feeding import measure_feedings, prepare_feedings
+    from myxtts.training.measured_steps import StepRunner
+
+    config = resolved.config
+    device = prepare_device(config.training)
+    with StageProgress() as bar:
+        feedings = prepare_feedings(config, bar)
+    source = next(feeding.source for feeding in feedings if feeding.source is not None)
+    gpu = simulated_gpu(simulate, simulate_step_ms, resolved, source)
+    say(f"simulated: {gpu.assumption}")
+    runner = None
+    if training_steps:
+        runner = StepRunner(
+            config, device, lambda shape: say(f"compiling the step for {' × '.join(map(str, shape))}")
+        )
+    measure_feedings(
+        feedings,
+        num_batches=num_batches,
+        step_seconds=gpu.step_seconds,
+        runner=runner,
+        training_steps=training_steps,
+        on_part=say,
+    )
+    result: dict[str, Any] = {
+        "device": device.name,
+        "batch": batch_text(config),
+        "workers": config.data.workers,
+        "simulated_gpu": gpu.to_dict(),
+        "modes": [feeding.to_dict() for feeding in feedings],
+    }
+    emit(result, as_json, lambda out: _render(out, result["modes"], config, device, gpu))
+
+
+def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, device: Device, gpu: SimulatedGpu) -> None:
+    data = config.data
+    out.print(f"batches of {batch_text(config)}, {data.workers} workers, {data.prefetch} batches ahead", markup=False)
+    trained = any("training" in mode for mode in modes)
+    header = ["mode", "load ms", "clips/s", ""]
+    header += [f"trained clips/s {device.name}", "stall %"] if trained else []
+    header += [f"{gpu.name} busy % (simulated)", "fed (simulated)"]
+    out.print(table_text(header, [[mode["mode"], *_cells(mode, trained)] for mode in modes]), markup=False)
+    for mode in modes:
+        if mode["problem"] is not None:
+            out.print(f"{mode['mode']}: not measured: {mode['problem']}", markup=False)
+    out.print(f"simulated: {gpu.assumption}", markup=False)
+    fed = [mode["mode"] for mode in modes if "simulated" in mode and _fed(mode) == "yes"]
+    answer = f"yes: {'; '.join(fed)}" if fed else "no mode keeps it busy; --simulate-step-ms takes its real step time"
+    out.print(f"would this machine feed it (simulated)? {answer}", markup=False)
+
+
+def _cells(mode: dict[str, Any], trained: bool) -> list[str]:
+    if mode["problem"] is not None:
+        return [_NOTHING] * (7 if trained else 5)
+    loading, simulated = mode["loading"], mode["simulated"]
+    cells = [
+        f"{loading['ms_per_batch']:.1f}",
+        f"{loading['clips_per_second']:,.0f}",
+        loading_verdict(loading["ms_per_batch"]),
+    ]
+    if trained:
+        rates = mode.get("training")
+        cells += (
+            [f"{rates['clips_per_second']:.1f}", f"{100 * rates['stall_share']:.1f}"] if rates else [_NOTHING] * 2
+        )
+    return [*cells, f"{100 * simulated['busy_share']:.1f}", _fed(mode)]
+
+
+def _fed(mode: dict[str, Any]) -> str:
+    return _FEEDS[input_verdict(mode["simulated"]["stall_share"])]
