@@ -1,0 +1,199 @@
+"""The documents say what is so: their commands, keys, imports and links exist, and what is generated is fresh."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from documents import DOCUMENTS, ROOT, CommandLine, Document
+from pydantic import ValidationError
+from small_corpus import make_corpus
+
+from myxtts.cli.app import app
+from myxtts.config.config import XTTSConfig, section_of
+from myxtts.config.presets import preset_names
+
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
+PERSIAN = [path for path in DOCUMENTS if path.parent.name == "fa" or path.name.endswith(".fa.md")]
+TRANSLATED = ["getting-started.md", "performance-guide.md"]
+WITHOUT_TENSORFLOW = {"check-data", "text", "create-config", "show-config", "precompute", "verify-cache"}
+
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def what_is_wrong(command: CommandLine) -> str | None:
+    """Why the program would refuse a command line, or None."""
+    name, arguments = (command.words or [""])[0], command.words[1:]
+    if name not in COMMANDS:
+        return f"no command {name!r}"
+    if not command.complete:
+        known = {
+            option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        given = {word.partition("=")[0] for word in arguments if word.startswith("-")}
+        unknown = given - known - {"--help"}
+        return f"no option {', '.join(sorted(unknown))}" if unknown else None
+    try:
+        parameters = COMMANDS[name].make_context(name, list(arguments)).params
+        preset = parameters.pop("preset", None)
+        if preset is not None and preset not in preset_names():
+            return f"no preset {preset!r}"
+        settings = dict(setting.split("=", 1) for setting in parameters.pop("settings", None) or ())
+        settings = {key: yaml.safe_load(value) for key, value in settings.items()}
+        keys = {key: value for key, value in parameters.items() if section_of(key) and value is not None}
+        if "preset" in {parameter.name for parameter in COMMANDS[name].params}:
+            XTTSConfig(
+                **{key: str(value) if isinstance(value, Path) else value for key, value in keys.items()}, **settings
+            )
+    except (typer.TyperException, ValidationError) as error:
+        return str(error)
+    return None
+
+
+@each_document
+def test_every_command_line_is_one_the_program_takes(path: Path) -> None:
+    wrong = [
+        f"{path.name}:{command.line}: {command}: {reason}"
+        for command in Document(path).commands()
+        if (reason := what_is_wrong(command)) is not None
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@each_document
+def test_every_link_leads_somewhere(path: Path) -> None:
+    document = Document(path)
+    wrong = []
+    for line, target in document.links():
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = path.parent / file if file else path
+        if not there.exists() or (anchor and anchor not in Document(there).anchors()):
+            wrong.append(f"{path.name}:{line}: {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+@each_document
+def test_every_configuration_in_a_document_is_valid(path: Path) -> None:
+    for line, block in Document(path).blocks("yaml"):
+        try:
+            XTTSConfig(**yaml.safe_load(block))
+        except ValidationError as error:
+            pytest.fail(f"{path.name}:{line}: {error}")
+
+
+@each_document
+def test_every_import_in_a_document_exists(path: Path) -> None:
+    wrong = []
+    for first, block in Document(path).blocks("python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("myxtts"):
+                missing = {alias.name for alias in node.names} - names_in(node.module)
+                wrong += [f"{path.name}:{first + node.lineno - 1}: {node.module}.{name}" for name in sorted(missing)]
+    assert not wrong, "\n".join(wrong)
+
+
+def names_in(module: str) -> set[str]:
+    """What can be imported from a module, read from its source: importing it might load TensorFlow."""
+    place = ROOT.joinpath(*module.split("."))
+    source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    names = set()
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name) for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            assigned = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            names |= set(ast.literal_eval(node.value)) if assigned == {"__all__"} else assigned
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return names
+
+
+def test_the_configuration_reference_and_the_presets_say_what_the_code_says() -> None:
+    tool = ROOT / "tools" / "make_configuration_reference.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_folders_import_only_what_the_architecture_says() -> None:
+    table = re.findall(
+        r"^\| `(\w+)` \|[^|]+\|([^|]*)\|$", (ROOT / "docs" / "architecture.md").read_text("utf-8"), re.M
+    )
+    stated = {name: set(re.findall(r"`(\w+)`", imports)) for name, imports in table}
+    imported = imports_between_folders()
+    assert set(stated) == imported.keys(), "a folder is missing in the table, or gone"
+    names = list(stated)
+    for position, name in enumerate(names):
+        above = set(names[:position])
+        assert stated[name] <= above, f"{name} stands above what it imports"
+        assert imported[name] <= (above if name == "cli" else stated[name]), f"{name} imports more than is stated"
+
+
+def imports_between_folders() -> dict[str, set[str]]:
+    """What each folder or single module of the package imports of the others."""
+    package = ROOT / "myxtts"
+    found: dict[str, set[str]] = {}
+    for file in package.rglob("*.py"):
+        name = file.relative_to(package).with_suffix("").parts[0]
+        if name.startswith("__"):
+            continue
+        nodes = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+        modules = [node.module.split(".") for node in nodes if node.module and node.module.startswith("myxtts.")]
+        found.setdefault(name, set()).update({parts[1] for parts in modules} - {name})
+    return found
+
+
+@pytest.mark.parametrize("path", PERSIAN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_persian_runs_from_right_to_left_and_code_from_left_to_right(path: Path) -> None:
+    document = Document(path)
+    directions: list[str] = []
+    wrong = []
+    for number, line in enumerate(document.text.split("\n"), 1):
+        if opened := re.match(r'<div dir="(rtl|ltr)">$', line):
+            directions.append(opened[1])
+        elif line == "</div>":
+            directions.pop()
+        elif line.startswith("```") and directions[-1:] != ["ltr"]:
+            wrong.append(f'{path.name}:{number}: a code block that is not inside <div dir="ltr">')
+        elif re.search("[\u0600-\u06ff]", line) and not directions:
+            wrong.append(f'{path.name}:{number}: Persian outside <div dir="rtl">')
+    # A sign at the edge of code goes to the wrong side of it where the sentence around it is Persian.
+    for match in re.finditer(r"(?<!`)`([^`]+)`(?!`)", document.prose):
+        if not (match[1][0].isalnum() and match[1][-1].isalnum()):
+            wrong.append(f'{path.name}: `{match[1]}` needs <code dir="ltr">')
+    assert not wrong, "\n".join(wrong)
+    assert not directions, "a <div> that is not closed"
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_a_translation_has_the_commands_of_the_original(name: str) -> None:
+    def commands(path: Path) -> list[list[str]]:
+        complete = [command for command in Document(path).commands() if command.complete]
+        return [[word for word in command.words if word.isascii() and " " not in word] for command in complete]
+
+    assert commands(ROOT / "docs" / "fa" / name) == commands(ROOT / "docs" / name)
+
+
+def test_the_commands_of_getting_started_run_as_they_stand(tmp_path: Path) -> None:
+    make_corpus(tmp_path / "data" / "my-voice", clips=12)
+    (tmp_path / "names.tsv").write_text("سعدی\tsaʔdˈiː\n", encoding="utf-8")
+    document = Document(ROOT / "docs" / "getting-started.md")
+    run = [command for command in document.commands() if command.complete and command.words[0] in WITHOUT_TENSORFLOW]
+    assert {command.words[0] for command in run} >= {"check-data", "precompute", "create-config"}
+    for command in run:
+        done = subprocess.run(
+            [sys.executable, "-m", "myxtts", *command.words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
