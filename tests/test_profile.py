@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from training_samples import BANDS, data_folder
 
 from myxtts.cli import app
+from myxtts.data.batch_source import AllShapesSeen
+from myxtts.data.batching import BatchPlan
 from myxtts.performance.loading_profile import loading_verdict, profile_loading
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
@@ -60,6 +63,25 @@ def test_the_first_batch_is_told_apart_from_the_others() -> None:
     assert loading.clips_per_second == pytest.approx(400)
     assert loading.variation_verdict == "moderate"
     assert json.loads(json.dumps(loading.to_dict()))["verdict"] == "good"
+
+
+def test_batches_of_warming_up_are_not_timed() -> None:
+    clock = HandClock()
+    source = clock.source(900, 400, 10, 20, 30)
+    loading = profile_loading(source, 9, is_warm=lambda batch: batch == 1, count_clips=lambda batch: 1, clock=clock)
+    assert loading.first_ms == pytest.approx(900)
+    assert (loading.times.count, loading.times.maximum) == (3, pytest.approx(30))
+
+
+def test_a_source_is_warm_once_every_shape_has_come_or_an_epoch_is_over() -> None:
+    plan = BatchPlan([10, 10, 90, 90], [5, 5, 5, 5], batch_size=1, num_buckets=2)
+    short, long = (
+        {"mel": np.zeros([1, bucket.frames, 8]), "tokens": np.zeros([1, bucket.tokens])} for bucket in plan.buckets
+    )
+    seen = AllShapesSeen(plan)
+    assert [seen(batch) for batch in (short, short, long)] == [False, False, True]
+    never = AllShapesSeen(plan)
+    assert [never(short) for _ in range(4)] == [False, False, False, True]
 
 
 def test_no_more_batches_are_taken_than_asked_for() -> None:

@@ -27,6 +27,7 @@ from myxtts.cli import (
     synthesize,
     text,
     train,
+    tune,
     verify_cache,
 )
 from myxtts.errors import MyXTTSError
@@ -61,6 +62,7 @@ app.command(rich_help_panel=PERFORMANCE)(diagnose.diagnose)
 app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
 app.command(rich_help_panel=PERFORMANCE)(profile.profile)
 app.command(rich_help_panel=PERFORMANCE)(benchmark.benchmark)
+app.command(rich_help_panel=PERFORMANCE)(tune.tune)
 
 
 def _print_version(wanted: bool) -> None:
