@@ -14,15 +14,25 @@ import typer
 import yaml
 from documents import DOCUMENTS, ROOT, CommandLine, Document
 from pydantic import ValidationError
-from small_corpus import make_corpus
+from small_corpus import RATE, make_corpus, write_audio
 
 from myxtts.cli.app import app
 from myxtts.config.config import XTTSConfig, section_of
-from myxtts.config.presets import preset_names
+from myxtts.config.presets import load_preset
+from myxtts.errors import ConfigError
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 PERSIAN = [path for path in DOCUMENTS if path.parent.name == "fa" or path.name.endswith(".fa.md")]
 TRANSLATED = ["getting-started.md", "performance-guide.md"]
+# What makes a command that would train for days, or watch without end, stop soon.
+SMALL = "--batch-size 4 --set optimization_level=basic --set num_buckets=1"
+SHORTER = {
+    "train": f"--max-steps 2 {SMALL}",
+    "diagnose": f"--num-batches 10 {SMALL}",
+    "evaluate": "--subset all --sentences 4 --candidates 2",
+    "benchmark": "--num-batches 10 --batch-size 4",
+    "monitor": "--duration 2",
+}
 WITHOUT_TENSORFLOW = {"check-data", "text", "create-config", "show-config", "precompute", "verify-cache"}
 
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -33,28 +43,32 @@ def what_is_wrong(command: CommandLine) -> str | None:
     name, arguments = (command.words or [""])[0], command.words[1:]
     if name not in COMMANDS:
         return f"no command {name!r}"
-    if not command.complete:
-        known = {
-            option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)
-        }
-        given = {word.partition("=")[0] for word in arguments if word.startswith("-")}
-        unknown = given - known - {"--help"}
-        return f"no option {', '.join(sorted(unknown))}" if unknown else None
+    unknown = {word.partition("=")[0] for word in arguments if word.startswith("-")} - option_names(name)
+    if unknown:
+        return f"no option {', '.join(sorted(unknown))}"
     try:
-        parameters = COMMANDS[name].make_context(name, list(arguments)).params
-        preset = parameters.pop("preset", None)
-        if preset is not None and preset not in preset_names():
-            return f"no preset {preset!r}"
-        settings = dict(setting.split("=", 1) for setting in parameters.pop("settings", None) or ())
-        settings = {key: yaml.safe_load(value) for key, value in settings.items()}
-        keys = {key: value for key, value in parameters.items() if section_of(key) and value is not None}
-        if "preset" in {parameter.name for parameter in COMMANDS[name].params}:
-            XTTSConfig(
-                **{key: str(value) if isinstance(value, Path) else value for key, value in keys.items()}, **settings
-            )
-    except (typer.TyperException, ValidationError) as error:
+        # Inside a sentence, what is left out is not missed.
+        context = COMMANDS[name].make_context(name, list(arguments), resilient_parsing=not command.complete)
+        if "preset" in context.params:
+            check_configuration(context.params)
+    except (typer.TyperException, ConfigError, ValidationError) as error:
         return str(error)
     return None
+
+
+def option_names(name: str) -> set[str]:
+    parameters = COMMANDS[name].params
+    return {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+
+
+def check_configuration(parameters: dict[str, Any]) -> None:
+    """Refuses presets, keys and values that do not exist, wherever in the options they stand."""
+    if parameters["preset"]:
+        load_preset(parameters["preset"])
+    values = {key: value for key, value in parameters.items() if section_of(key) and value is not None}
+    values = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    settings = dict(setting.split("=", 1) for setting in parameters["settings"] or ())
+    XTTSConfig(**values, **{key: yaml.safe_load(value) for key, value in settings.items()})
 
 
 @each_document
@@ -182,18 +196,50 @@ def test_a_translation_has_the_commands_of_the_original(name: str) -> None:
     assert commands(ROOT / "docs" / "fa" / name) == commands(ROOT / "docs" / name)
 
 
+def run(command: CommandLine, folder: Path, *more: str) -> None:
+    words = [*command.words, *more]
+    done = subprocess.run(
+        [sys.executable, "-m", "myxtts", *words], cwd=folder, capture_output=True, text=True, timeout=3000
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def complete_commands(name: str) -> list[CommandLine]:
+    return [command for command in Document(ROOT / "docs" / name).commands() if command.complete]
+
+
+def make_voice(folder: Path, clips: int) -> None:
+    """What a reader of the documents has: recordings, and pronunciations of names."""
+    make_corpus(folder / "data" / "my-voice", clips=clips)
+    (folder / "names.tsv").write_text("سعدی\tsaʔdˈiː\n", encoding="utf-8")
+
+
 def test_the_commands_of_getting_started_run_as_they_stand(tmp_path: Path) -> None:
-    make_corpus(tmp_path / "data" / "my-voice", clips=12)
-    (tmp_path / "names.tsv").write_text("سعدی\tsaʔdˈiː\n", encoding="utf-8")
-    document = Document(ROOT / "docs" / "getting-started.md")
-    run = [command for command in document.commands() if command.complete and command.words[0] in WITHOUT_TENSORFLOW]
-    assert {command.words[0] for command in run} >= {"check-data", "precompute", "create-config"}
-    for command in run:
-        done = subprocess.run(
-            [sys.executable, "-m", "myxtts", *command.words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    make_voice(tmp_path, clips=12)
+    commands = [one for one in complete_commands("getting-started.md") if one.words[0] in WITHOUT_TENSORFLOW]
+    assert {one.words[0] for one in commands} == WITHOUT_TENSORFLOW
+    for command in commands:
+        run(command, tmp_path)
+
+
+@pytest.mark.soak
+def test_getting_started_ends_in_speech(tmp_path: Path) -> None:
+    make_voice(tmp_path, clips=60)
+    write_audio(tmp_path / "me.wav", samples=3 * RATE, seed=1)
+    # The other voices that it mentions may as well be this one.
+    for other in ("other-voice", "many-voices"):
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        (tmp_path / "runs" / other).symlink_to("my-voice")
+    for command in complete_commands("getting-started.md"):
+        run(command, tmp_path, *SHORTER.get(command.words[0], "").split())
+    assert (tmp_path / "hello.wav").stat().st_size > 1000
+    assert (tmp_path / "me-speaking.wav").stat().st_size > 1000
+
+
+@pytest.mark.soak
+def test_the_commands_of_the_performance_guide_run(tmp_path: Path) -> None:
+    make_voice(tmp_path, clips=60)
+    for command in complete_commands("performance-guide.md"):
+        if "better.yaml" in command.words and not (tmp_path / "better.yaml").exists():
+            continue  # nothing was wrong, so nothing was written
+        run(command, tmp_path, *SHORTER.get(command.words[0], "").split())
