@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -317,7 +316,7 @@ def compiled_step() -> Callable[[Any], Any]:
 
 
 def layers(batch: tf.Tensor) -> tf.Tensor:
-    for _ in range(600):
+    for _ in range(300):
         batch = tf.tanh(batch * 0.9 + 0.1)
     return tf.reduce_sum(batch)
 
@@ -346,8 +345,8 @@ def with_slow_clips(every: int | None) -> Callable[[], tf.data.Dataset]:
 
 
 def spectra(number: tf.Tensor) -> tf.Tensor:
-    """A few milliseconds of work."""
-    signal = tf.cast(tf.range(60_000), tf.float32) * tf.cast(number % 7 + 1, tf.float32)
+    """Some ten to twenty milliseconds of work, which a step of eighty leaves ample time for."""
+    signal = tf.cast(tf.range(600_000), tf.float32) * tf.cast(number % 7 + 1, tf.float32)
     return tf.reduce_mean(tf.abs(tf.signal.stft(signal, 512, 128)), axis=0)
 
 
@@ -356,21 +355,18 @@ def computing() -> tf.data.Dataset:
 
 
 @contextlib.contextmanager
-def starved(competitors: int = 12) -> Iterator[None]:
+def starved(competitors: int = 16) -> Iterator[None]:
     """Puts this process on one CPU, together with others that never rest."""
-    cpu = min(os.sched_getaffinity(0))
-    spin = f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
-    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(competitors)]
     before = os.sched_getaffinity(0)
+    _pin([min(before)])
+    others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(competitors)]
     try:
-        _pin([cpu])
-        time.sleep(0.5)
         yield
     finally:
-        _pin(before)
         for other in others:
             other.kill()
             other.wait()
+        _pin(before)
 
 
 def _pin(cpus: Any) -> None:
@@ -411,11 +407,11 @@ CASES: dict[str, Case] = {
         num_batches=12,
     ),
     "a step run eagerly": Case(
-        "eager-step", small_batches, small_batches, lambda: layers, lambda: tf.function(layers)
+        "eager-step", small_batches, small_batches, lambda: layers, lambda: tf.function(layers), num_batches=20
     ),
     "a few slow clips": Case("slow-clips", with_slow_clips(60), with_slow_clips(None), num_batches=80),
     "a CPU shared with too many": Case(
-        "starved-cpu", computing, computing, simulated(0.06), around=starved, num_batches=25
+        "starved-cpu", computing, computing, simulated(0.08), around=starved, num_batches=15
     ),
 }
 

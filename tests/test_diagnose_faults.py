@@ -16,7 +16,7 @@ from faulty_pipelines import CASES, HEALTHY, STEP, Case
 from myxtts.performance import Diagnosis, SimulatedStep, diagnose
 from myxtts.performance.cpu_use import CpuMeter, CpuUse
 
-TRIES = 3
+TRIES = 2
 BUSY = 0.4
 LEAST_REMOVED = 0.8
 

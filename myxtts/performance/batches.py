@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.performance.step_run import leaves
+from myxtts.performance.step_run import batch_shapes, leaves
 
 _MOST_KEPT = 24
 _MOST_BYTES = 512 << 20
@@ -77,7 +77,7 @@ class Kept:
     def __init__(self) -> None:
         self.batches: list[Any] = []
         self._bytes = 0
-        self._taken = 0
+        self._shapes: set[Any] = set()
 
     def __call__(self, batch: Any) -> None:
         size = sum(_bytes(leaf) for leaf in leaves(batch))
@@ -87,8 +87,10 @@ class Kept:
             self._bytes += size
 
     def take_new(self) -> list[Any]:
-        """The batches kept since the last call."""
-        new, self._taken = self.batches[self._taken :], len(self.batches)
+        """A batch of every shape that was kept since the last call, and not before."""
+        by_shape = {batch_shapes(batch): batch for batch in self.batches}
+        new = [batch for shape, batch in by_shape.items() if shape not in self._shapes]
+        self._shapes.update(by_shape)
         return new
 
     def replay(self) -> Iterator[Any]:

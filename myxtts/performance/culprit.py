@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from myxtts.performance import diagnosis as found
+from myxtts.performance.diagnosis import number
 from myxtts.performance.experiments import MORE_PARALLEL
 from myxtts.performance.facts import Facts, near
 from myxtts.performance.graph_nodes import Node, stages
@@ -125,7 +126,7 @@ def _no_prefetch(facts: Facts) -> Suspect | None:
     if facts.prefetched_stall is None:
         return None
     removed = float(np.clip(1 - facts.prefetched_stall / facts.stall, 0, 1))
-    waits = f"{1e3 * facts.prefetched_stall:.3g} in place of {1e3 * facts.stall:.3g}"
+    waits = f"{number(1e3 * facts.prefetched_stall)} in place of {number(1e3 * facts.stall)}"
     return Suspect(
         found.NO_PREFETCH,
         removed,
@@ -140,7 +141,7 @@ def _shuffle_refill(facts: Facts) -> Suspect | None:
     if refill is None or not len(facts.epoch_starts):
         return None
     per_step = refill.seconds * len(facts.epoch_starts) / len(facts.stalls)
-    filling = f"{1e3 * refill.seconds:.3g} ms"
+    filling = f"{number(1e3 * refill.seconds)} ms"
     explained = min(1.0, per_step / facts.stall) if facts.stall else 0.0
     return Suspect(
         found.SHUFFLE_REFILL,
@@ -179,11 +180,16 @@ def _slow_clips(facts: Facts) -> Suspect | None:
 
 
 def _low_parallelism(facts: Facts) -> Suspect | None:
-    node = _slow_node(facts)
-    if node is None or facts.speed_up is None or facts.speed_up < _WORTH_SPEED_UP:
+    node, speed_up = _slow_node(facts), facts.speed_up
+    if node is None or speed_up is None:
+        return None
+    if facts.alone.waiting < _MOSTLY:
+        # More calls that compute than CPUs are faster only at the expense of whoever else wants to run.
+        speed_up = min(speed_up, facts.alone.cpu.cpus / node.parallelism)
+    if speed_up < _WORTH_SPEED_UP:
         return None
     blocking = node.seconds / node.parallelism
-    ratio = _ratio(facts, node, blocking * (1 - 1 / facts.speed_up))
+    ratio = _ratio(facts, node, blocking * (1 - 1 / speed_up))
     return Suspect(
         found.LOW_PARALLELISM,
         facts.removed(ratio),

@@ -39,6 +39,11 @@ CULPRITS = (
 _WRAPPED = " " * 10
 
 
+def number(value: float) -> str:
+    """Three digits for small numbers, all before the point for large ones."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class Split:
     """Where the waiting comes from, as shares of step time.
@@ -232,7 +237,7 @@ class Diagnosis:
     def _ceiling_text(self) -> str:
         saved = max(0.0, 1 - self.ceiling_ms / self.step_ms) if self.step_ms else 0.0
         return (
-            f"with perfect input: {self.step_ms:.3g} → {min(self.ceiling_ms, self.step_ms):.3g} ms per step "
+            f"with perfect input: {number(self.step_ms)} → {number(min(self.ceiling_ms, self.step_ms))} ms per step "
             f"(-{100 * saved:.0f} %); beyond that, tune the model"
         )
 

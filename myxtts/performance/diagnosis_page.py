@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from myxtts.performance.diagnosis import Diagnosis, NodeTime
+from myxtts.performance.diagnosis import Diagnosis, NodeTime, number
 from myxtts.reports.page import escape, figure, page, paragraph, section, table
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 200, 8
@@ -63,7 +63,7 @@ def _timeline(diagnosis: Diagnosis) -> str:
             shapes.append(_bar(left, width, _MARGIN + inner - tall, waits, "var(--bad)"))
     of = f"means of {each} steps" if each > 1 else "one bar a step"
     caption = (
-        f"Time per step, {of}: working (blue), waiting for data (red). The full height is {top:.3g} ms; "
+        f"Time per step, {of}: working (blue), waiting for data (red). The full height is {number(top)} ms; "
         f"longer steps are cut off."
     )
     return section("Step by step", figure(caption, _svg(shapes, "step times with waits")))
@@ -94,8 +94,8 @@ def _distribution(diagnosis: Diagnosis) -> str:
         shapes.append(_bar(left, width, _MARGIN + inner - (tall - red), tall - red, "var(--accent)"))
     p50, p95, p99 = np.quantile(steps, [0.5, 0.95, 0.99])
     caption = (
-        f"How many steps took how long, from 0 to {edges[-1]:.3g} ms; red is the part spent waiting. "
-        f"Half take at most {p50:.3g} ms, 95 % at most {p95:.3g} ms, 99 % at most {p99:.3g} ms."
+        f"How many steps took how long, from 0 to {number(edges[-1])} ms; red is the part spent waiting. "
+        f"Half take at most {number(p50)} ms, 95 % at most {number(p95)} ms, 99 % at most {number(p99)} ms."
     )
     return section("Distribution", figure(caption, _svg(shapes, "histogram of step times")))
 
@@ -108,7 +108,7 @@ def _nodes(nodes: Sequence[NodeTime]) -> str:
         share = 100 * node.blocking_ms / longest
         bars.append(
             f'<p style="margin:.6rem 0 .15rem">{escape(node.name)} '
-            f'<span class="note">{node.blocking_ms:.3g} ms</span></p>'
+            f'<span class="note">{number(node.blocking_ms)} ms</span></p>'
             f'<div style="background:var(--panel);border-radius:4px"><div style="width:{share:.1f}%;min-width:2px;'
             f'height:.7rem;border-radius:4px;background:{colour}"></div></div>'
         )
@@ -134,8 +134,8 @@ def _figures(diagnosis: Diagnosis) -> str:
     split = diagnosis.split
     rows = [
         ("steps", f"{diagnosis.steps:,}"),
-        ("step", f"{diagnosis.step_ms:.3g} ms"),
-        ("step with perfect input", f"{diagnosis.ceiling_ms:.3g} ms"),
+        ("step", f"{number(diagnosis.step_ms)} ms"),
+        ("step with perfect input", f"{number(diagnosis.ceiling_ms)} ms"),
         ("waiting for data", f"{100 * diagnosis.input_share:.1f} % (±{100 * diagnosis.uncertainty:.1f})"),
         ("· preparation", f"{100 * split.preparation:.1f} %"),
         ("· fetch", f"{100 * split.fetch:.1f} %"),
@@ -147,7 +147,7 @@ def _figures(diagnosis: Diagnosis) -> str:
     if diagnosis.nodes:
         columns = ["node", "ms of work", "at once", "calls a batch", "in Python"]
         nodes = [
-            (node.name, f"{node.ms:.3g}", node.parallelism, f"{node.calls:,.0f}", f"{100 * node.python:.0f} %")
+            (node.name, f"{number(node.ms)}", node.parallelism, f"{node.calls:,.0f}", f"{100 * node.python:.0f} %")
             for node in diagnosis.nodes
         ]
         parts.append(table(columns, nodes, numeric=range(1, 5)))

@@ -73,7 +73,7 @@ def investigate(
         report("its slowest node")
         if node.parallelism < MORE_PARALLEL // 2:
             speed_up = speed_up_by_parallelism(node, dataset.options())
-        refill, slow = _look_closer(source, run, alone, node)
+        refill, slow = _look_closer(dataset, run, alone)
     return Facts(
         stall=stall,
         ceiling=ceiling,
@@ -133,6 +133,7 @@ def _drain(
 
 
 def _stall_prefetched(source: Source, step: Callable[[Any], Any]) -> float:
+    """Seconds per step that wait for data if batches are made ahead."""
     ahead = source.batches(prefetched(source.dataset))
     for _ in range(5):  # what a full buffer hides at first
         next(ahead)
@@ -140,10 +141,8 @@ def _stall_prefetched(source: Source, step: Callable[[Any], Any]) -> float:
     return float(np.mean(run.stalls))
 
 
-def _look_closer(
-    source: Source, run: StepRun, alone: InputAlone, node: Node
-) -> tuple[Refill | None, SlowElements | None]:
-    dataset: Any = source.dataset
+def _look_closer(dataset: Any, run: StepRun, alone: InputAlone) -> tuple[Refill | None, SlowElements | None]:
+    """Times what only shows now and then: a shuffle buffer being filled, and slow clips."""
     refill = shuffle_refill(dataset) if run.epoch_starts else None
     maps = [one for one in alone.nodes if one.is_map and one.dataset is not None]
     slowest = max(maps, key=lambda one: one.seconds, default=None)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.performance import diagnosis as found
+from myxtts.performance.diagnosis import number
 from myxtts.performance.step_run import StepRun
 
 # In the second half of a run every shape of a well-planned pipeline has been seen. A straggler is no fault.
@@ -57,7 +58,7 @@ def recompilation_loss(run: StepRun, compiling: np.ndarray, new_shapes: Sequence
         share,
         f"new batch shapes keep coming, and the step is compiled for each ({len(set(run.shapes))} shapes in "
         f"{len(run)} steps)",
-        (f"{len(late)} of the last {len(run) - half} steps had a new shape and took {1e3 * mean:.3g} ms longer",),
+        (f"{len(late)} of the last {len(run) - half} steps had a new shape and took {number(1e3 * mean)} ms longer",),
         measured=True,
     )
 
