@@ -62,4 +62,4 @@ def test_the_program_in_the_document_runs(capsys: pytest.CaptureFixture[str]) ->
     finally:
         get_performance_monitor().stop_sampling()
         get_performance_monitor().reset()
-    assert "not input-bound 0.01" in capsys.readouterr().out
+    assert "not input-bound 1.0%" in capsys.readouterr().out

@@ -12,13 +12,12 @@ from rich.console import Console
 
 from myxtts.cli import options
 from myxtts.cli.machine_config import batch_text, resolve_for_machine
-from myxtts.cli.output import emit, say, table_text
+from myxtts.cli.output import emit, progress, say, table_text
 from myxtts.cli.simulated_gpu import SimulatedGpu, SimulateOption, SimulateStepOption, simulated_gpu
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.errors import UsageError
 from myxtts.performance.known_gpus import known_gpu
 from myxtts.performance.loading_profile import loading_verdict
-from myxtts.performance.stall import input_verdict
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -27,7 +26,11 @@ if TYPE_CHECKING:
 
 _NOTHING = "–"
 _DEFAULT_GPU = "rtx4090"
-_FEEDS = {"not input-bound": "yes", "moderately input-bound": "nearly", "highly input-bound": "no"}
+
+# A simulated accelerator that works this share of the time is fed, and nearly fed. Whether it rests for want of a
+# batch or because the host had no time to hand one over, a real one would rest as well.
+_FED = 0.95
+_NEARLY_FED = 0.80
 
 
 def benchmark(
@@ -112,7 +115,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from myxtts.training.device import prepare_device
-    from myxtts.training.feeding import measure_feedings, prepare_feedings
+    from myxtts.training.feeding import ROUNDS, measure_feedings, prepare_feedings
     from myxtts.training.measured_steps import StepRunner
 
     config = resolved.config
@@ -127,14 +130,17 @@ def _run(
         runner = StepRunner(
             config, device, lambda shape: say(f"compiling the step for {' × '.join(map(str, shape))}")
         )
-    measure_feedings(
-        feedings,
-        num_batches=num_batches,
-        step_seconds=gpu.step_seconds,
-        runner=runner,
-        training_steps=training_steps,
-        on_part=say,
-    )
+    usable = sum(feeding.source is not None for feeding in feedings)
+    parts = usable * (1 + ROUNDS * (2 if runner is None else 3))
+    with progress("measuring", parts, "measurements") as bar:
+        measure_feedings(
+            feedings,
+            num_batches=num_batches,
+            step_seconds=gpu.step_seconds,
+            runner=runner,
+            training_steps=training_steps,
+            on_part=bar.advance,
+        )
     result: dict[str, Any] = {
         "device": device.name,
         "batch": batch_text(config),
@@ -180,4 +186,5 @@ def _cells(mode: dict[str, Any], trained: bool) -> list[str]:
 
 
 def _fed(mode: dict[str, Any]) -> str:
-    return _FEEDS[input_verdict(mode["simulated"]["stall_share"])]
+    busy = mode["simulated"]["busy_share"]
+    return "yes" if busy >= _FED else "nearly" if busy >= _NEARLY_FED else "no"

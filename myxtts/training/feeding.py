@@ -119,7 +119,7 @@ def measure_feedings(
     step_seconds: float | None,
     runner: StepRunner | None,
     training_steps: int,
-    on_part: Callable[[str], None],
+    on_part: Callable[[], None],
 ) -> None:
     """Measures every mode, in rounds.
 
@@ -129,28 +129,28 @@ def measure_feedings(
         step_seconds: of the simulated accelerator; None: none is simulated.
         runner: of real training steps; None: none are run.
         training_steps: per mode in all rounds together.
-        on_part: is told what is measured next.
+        on_part: is called after each measurement, and after each mode has been warmed up.
     """
     usable = [feeding for feeding in feedings if feeding.source is not None]
     per_round = max(1, -(-num_batches // ROUNDS))
-    for round_ in range(ROUNDS):
+    for _ in range(ROUNDS):
         for feeding in usable:
             assert feeding.source is not None
             if feeding.batches is None:
-                on_part(f"{feeding.name}: warming up")
                 feeding.batches = warm_batches(feeding.source, runner=runner)
+                on_part()
             batches, untimed = feeding.batches, buffered(feeding.source.config)
-            on_part(f"{feeding.name}: loading ({round_ + 1} of {ROUNDS})")
             drain(batches, untimed)
             feeding.loading.append(profile_loading(batches, per_round, count_clips=clips_in))
+            on_part()
             if step_seconds is not None:
-                on_part(f"{feeding.name}: simulated accelerator ({round_ + 1} of {ROUNDS})")
                 accelerator = SimulatedAccelerator(step_seconds)
                 feeding.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
+                on_part()
             if runner is not None:
-                on_part(f"{feeding.name}: training ({round_ + 1} of {ROUNDS})")
                 drain(batches, untimed)
                 feeding.training.append(runner.run(batches, max(1, -(-training_steps // ROUNDS))))
+                on_part()
 
 
 def buffered(config: DataConfig) -> int:
