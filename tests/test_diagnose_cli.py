@@ -115,9 +115,8 @@ def test_each_culprit_has_a_setting_until_all_are_set(tmp_path: Path) -> None:
     config = configure(
         tmp_path, tmp_path, use_tf_native_loading=False, preprocessing_mode="runtime", optimize_cpu_gpu_overlap=False
     )
-    python = example()
     changes = []
-    while change := next_changes(config, python):
+    while change := next_changes(config, found.PYTHON_FUNCTION):
         changes.append(change)
         config = changed(config, change)
     assert changes[0] == {"data.use_tf_native_loading": True}
@@ -127,7 +126,7 @@ def test_each_culprit_has_a_setting_until_all_are_set(tmp_path: Path) -> None:
 
 
 def test_a_configuration_without_fault_has_nothing_to_change(tmp_path: Path) -> None:
-    assert next_changes(XTTSConfig(data_path=str(tmp_path)), example(culprit=found.PER_CLIP_WORK)) == {}
+    assert next_changes(XTTSConfig(data_path=str(tmp_path)), found.PER_CLIP_WORK) == {}
 
 
 @pytest.mark.parametrize(

@@ -119,15 +119,15 @@ def _mend(
     config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None, path: Path
 ) -> tuple[Diagnosis, dict[str, Any]]:
     """Changes one thing after the other, each time measured, until nothing is lost or nothing is left to change."""
-    from myxtts.training.diagnose_training import changed, next_changes
+    from myxtts.training.diagnose_training import changed, next_changes, yaml_text
 
     applied: dict[str, Any] = {}
     present = before
     for _ in range(_MOST_ROUNDS):
-        changes = next_changes(config, present)
+        changes = next_changes(config, present.culprit)
         if not changes:
             break
-        say("changing " + ", ".join(f"{key} to {_text(value)}" for key, value in changes.items()))
+        say("changing " + ", ".join(f"{key} to {yaml_text(value)}" for key, value in changes.items()))
         config = changed(config, changes)
         applied |= changes
         present = _measure(config, num_batches, simulate_step_ms)
@@ -146,6 +146,9 @@ def _write_page(diagnosis: Diagnosis, path: Path) -> None:
 
 
 def _show(out: Console, before: Diagnosis, after: Diagnosis | None, changes: dict[str, Any], path: Path) -> None:
+    from myxtts.performance.diagnosis import number
+    from myxtts.training.diagnose_training import yaml_text
+
     out.print(str(before), markup=False)
     if after is None:
         return
@@ -153,18 +156,16 @@ def _show(out: Console, before: Diagnosis, after: Diagnosis | None, changes: dic
         out.print("APPLIED   nothing: the configuration has no setting for it", markup=False)
         return
     indent = "\n" + " " * 10
-    out.print("APPLIED   " + indent.join(f"{key}: {_text(value)}" for key, value in changes.items()), markup=False)
+    out.print(
+        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in changes.items()), markup=False
+    )
     for name, diagnosis in (("BEFORE", before), ("AFTER", after)):
         out.print(
             f"{name:<10}{100 * diagnosis.input_share:.1f} % of step time waits for data, "
-            f"{diagnosis.step_ms:.3g} ms per step ({diagnosis.verdict})",
+            f"{number(diagnosis.step_ms)} ms per step ({diagnosis.verdict})",
             markup=False,
         )
     lost = before.lost_share * before.step_ms
     if lost:
         gone = 100 * (1 - after.lost_share * after.step_ms / lost)
         out.print(f"{'':<10}{gone:.0f} % of the lost time is gone; written to {path}", markup=False)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -86,11 +86,8 @@ def diagnose_training(
             step = _real_step(config, dataset, precision_policy(config.training, device))
             _compile(step, dataset, len(source.plan.buckets), report)
         diagnosis = diagnose(dataset, step, num_batches, files=_audio_files(source), report=report)
-    changes = next_changes(config, diagnosis)
-    fixes = diagnosis.fixes
-    if changes and fixes:
-        # For our own pipelines the lines to change are those of the configuration.
-        fixes = (_as_settings(fixes[0], changes), *(replace(fix, lines=()) for fix in fixes[1:]))
+    # For our own pipelines the lines to change are those of the configuration.
+    fixes = tuple(_as_settings(fix, next_changes(config, fix.culprit)) for fix in diagnosis.fixes)
     settings = {"mode": prepared.mode, "data set": config.data.dataset_path, "device": device.name}
     if simulated_step_seconds is not None:
         settings["device"] = f"simulated, {1e3 * simulated_step_seconds:g} ms a step"
@@ -102,9 +99,9 @@ def _audio_files(source: BatchSource) -> list[Path]:
     return [Path(path) for path in source.clips.audio_paths] if isinstance(source.clips, RuntimeClips) else []
 
 
-def next_changes(config: XTTSConfig, diagnosis: Diagnosis) -> dict[str, Any]:
-    """The settings to change next, as `section.key` and value; empty if the configuration has nothing to offer."""
-    for remedy in _REMEDIES.get(diagnosis.culprit, ()):
+def next_changes(config: XTTSConfig, culprit: str) -> dict[str, Any]:
+    """The settings to change next against a culprit, as `section.key` and value; empty if none is left to change."""
+    for remedy in _REMEDIES.get(culprit, ()):
         changes = {key: value for key, value in remedy.items() if _value(config, key) != value}
         if changes and not _is_idle(config, changes):
             return changes
@@ -138,10 +135,12 @@ def _value(config: XTTSConfig, key: str) -> Any:
 
 
 def _as_settings(fix: Fix, changes: dict[str, Any]) -> Fix:
-    return replace(fix, lines=tuple(f"{key}: {_yaml(value)}" for key, value in changes.items()))
+    text = f"{fix.text}; or need less of it" if changes and fix.culprit == found.STARVED_CPU else fix.text
+    return replace(fix, text=text, lines=tuple(f"{key}: {yaml_text(value)}" for key, value in changes.items()))
 
 
-def _yaml(value: Any) -> str:
+def yaml_text(value: Any) -> str:
+    """A value as a configuration file has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
