@@ -62,6 +62,11 @@ class TestText:
         assert "not input-bound: stop tuning input" in text
         assert "nothing to fix" in text
 
+    def test_waiting_that_nothing_explains_is_not_called_fine(self) -> None:
+        text = str(sample(culprit=found.NONE, fixes=()))
+        assert "none known" in text
+        assert "stop tuning" not in text
+
     def test_a_simulated_accelerator_is_said(self) -> None:
         assert "simulated accelerator" in str(sample(simulated=True))
 

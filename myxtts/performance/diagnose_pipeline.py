@@ -93,6 +93,8 @@ def _judge(measured: Measured, step: Callable[[Any], Any], report: Callable[[str
         for suspect in named[:_MOST_FIXES]:
             fixes.append(_fix(suspect.culprit, suspect.removed * measured.share, measured.source, suspect.measured))
     elif measured.share > 0:
+        if measured.share >= MODERATELY_INPUT_BOUND:
+            evidence.append("too uncertain to name a culprit; measure more steps")
         split = _split(measured, 0.0, step)
     for loss in losses:
         evidence.extend(loss.evidence)

@@ -243,10 +243,13 @@ class Diagnosis:
 
     def _fix_text(self) -> str:
         if not self.fixes:
-            return "nothing to fix in the input"
+            known = self.verdict.startswith("not")
+            return (
+                "nothing to fix in the input" if known else "none known: nothing that was tried explains the waiting"
+            )
         shown = []
-        for number, fix in enumerate(self.fixes, 1):
+        for place, fix in enumerate(self.fixes, 1):
             how = "measured" if fix.measured else "estimated"
-            shown.append(f"{number}. {fix.text} ({how} -{100 * fix.gain:.0f} %)")
+            shown.append(f"{place}. {fix.text} ({how} -{100 * fix.gain:.0f} %)")
             shown.extend(f"   {line}" for line in fix.lines)
         return f"\n{_WRAPPED}".join(shown)
