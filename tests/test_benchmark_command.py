@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import tensorflow as tf
 from training_samples import BANDS, data_folder
 
 from myxtts.cli import app
+from myxtts.cli.machine_config import loading_errors
 from myxtts.config.config import XTTSConfig
 from myxtts.corpus.noise import make_noise
 from myxtts.data.metadata import read_metadata
-from myxtts.errors import UsageError
+from myxtts.errors import DataError, UsageError
 from myxtts.models.create import create_model
 from myxtts.performance.known_gpus import SHORTEST_STEP_SECONDS, known_gpu
 from myxtts.training.step_cost import step_flops
@@ -121,6 +123,11 @@ def test_a_mode_that_cannot_be_used_says_why_and_the_others_are_measured(
     assert modes[1]["loading"]["clips_per_second"] > 0
 
 
+def test_what_tensorflow_says_of_a_batch_it_cannot_load_becomes_one_line() -> None:
+    with pytest.raises(DataError, match=r"^a batch cannot be loaded: clip.wav: changed$"), loading_errors():
+        raise tf.errors.InvalidArgumentError(None, None, "\n  clip.wav: changed\n\t [[{{node Assert}}]]")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -128,6 +135,8 @@ def test_a_mode_that_cannot_be_used_says_why_and_the_others_are_measured(
         (["--create-test-data", "--test-data-path", "x"], 2, "either"),
         (["--data-path", "/nowhere"], 1, "/nowhere"),
         (["--data-path", "/nowhere", "--simulate", "voodoo2"], 2, "none of t4"),
+        (["--create-test-data", "--simulate", "t4", "--simulate-step-ms", "5"], 2, "give either --simulate or"),
+        (["--create-test-data", "--simulate-step-ms", "-5"], 2, "should be at least 0"),
     ],
 )
 def test_a_mistake_ends_in_a_calm_line(

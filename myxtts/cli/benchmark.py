@@ -11,12 +11,17 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import batch_text, resolve_for_machine
+from myxtts.cli.machine_config import batch_text, loading_errors, resolve_for_machine
 from myxtts.cli.output import emit, progress, say, table_text
-from myxtts.cli.simulated_gpu import SimulatedGpu, SimulateOption, SimulateStepOption, simulated_gpu
+from myxtts.cli.simulated_gpu import (
+    SimulatedGpu,
+    SimulateOption,
+    SimulateStepOption,
+    require_simulation,
+    simulated_gpu,
+)
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.errors import UsageError
-from myxtts.performance.known_gpus import known_gpu
 from myxtts.performance.loading_profile import loading_verdict
 
 if TYPE_CHECKING:
@@ -77,8 +82,7 @@ def benchmark(
         raise UsageError("give --test-data-path, a --config that names a data set, or --create-test-data")
     if simulate is None and simulate_step_ms is None:
         simulate = _DEFAULT_GPU
-    if simulate is not None:
-        known_gpu(simulate)
+    require_simulation(simulate, simulate_step_ms)
     with ExitStack() as stack:
         splits: dict[str, float] = {}
         if create_test_data:
@@ -132,7 +136,7 @@ def _run(
         )
     usable = sum(feeding.source is not None for feeding in feedings)
     parts = usable * (1 + ROUNDS * (2 if runner is None else 3))
-    with progress("measuring", parts, "measurements") as bar:
+    with loading_errors(), progress("measuring", parts, "measurements") as bar:
         measure_feedings(
             feedings,
             num_batches=num_batches,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from myxtts.cli import options
 from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.metadata import read_metadata
+from myxtts.errors import DataError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -45,3 +47,20 @@ def batch_text(config: XTTSConfig) -> str:
     if config.data.max_frames_per_batch:
         return f"{config.data.max_frames_per_batch:,} frames"
     return f"{config.data.batch_size} clips"
+
+
+@contextmanager
+def loading_errors() -> Iterator[None]:
+    """What TensorFlow raises when a batch cannot be loaded, as one line with the cause.
+
+    Raises:
+        DataError: in its place.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        # TensorFlow puts its own call chain around the cause.
+        lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+        raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error

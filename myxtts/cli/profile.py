@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import batch_text, resolve_for_machine
+from myxtts.cli.machine_config import batch_text, loading_errors, resolve_for_machine
 from myxtts.cli.output import emit, progress, say
 from myxtts.cli.stage_progress import StageProgress
-from myxtts.errors import DataError, UsageError
+from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -97,8 +97,6 @@ def _source(config: XTTSConfig) -> tuple[BatchSource, str]:
 
 def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
     """The times of loading, and a batch of the shape that came most often."""
-    import tensorflow as tf
-
     from myxtts.data.batch_source import AllShapesSeen, clips_in
     from myxtts.performance.loading_profile import profile_loading
 
@@ -112,13 +110,10 @@ def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tu
             examples.setdefault(shape, batch)
             bar.advance()
 
-        try:
+        with loading_errors():
             loading = profile_loading(
                 dataset, num_batches, is_warm=AllShapesSeen(source.plan), count_clips=clips_in, on_batch=note
             )
-        except tf.errors.OpError as error:
-            lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
-            raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
     return loading, examples[seen.most_common(1)[0][0]]
 
 

@@ -46,21 +46,28 @@ class SimulatedGpu:
         return asdict(self) | {"simulated": True}
 
 
+def require_simulation(simulate: str | None, step_ms: float | None) -> None:
+    """Refuses what the two options cannot mean, before any work.
+
+    Raises:
+        UsageError: they contradict each other, or the GPU is not known.
+    """
+    if simulate is not None and step_ms is not None:
+        raise UsageError("give either --simulate or --simulate-step-ms")
+    if step_ms is not None and not 0 <= step_ms < float("inf"):
+        raise UsageError(f"--simulate-step-ms {step_ms:g}: should be at least 0")
+    if simulate is not None:
+        known_gpu(simulate)
+
+
 def simulated_gpu(
     simulate: str | None, step_ms: float | None, resolved: ResolvedConfig, source: BatchSource
 ) -> SimulatedGpu:
     """What the two options say, for the batches of a source.
 
     A model that nobody chose is the one that MyXTTS trains on a GPU, whatever it would train on this machine.
-
-    Raises:
-        UsageError: they contradict each other, or the GPU is not known.
     """
     if step_ms is not None:
-        if simulate is not None:
-            raise UsageError("give either --simulate or --simulate-step-ms")
-        if not 0 <= step_ms < float("inf"):
-            raise UsageError(f"--simulate-step-ms {step_ms:g}: should be at least 0")
         return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"an accelerator whose step takes {step_ms:g} ms")
     assert simulate is not None
     from myxtts.models.create import create_model

@@ -9,13 +9,12 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import resolve_for_machine
+from myxtts.cli.machine_config import loading_errors, resolve_for_machine
 from myxtts.cli.output import emit, say, table_text
-from myxtts.cli.simulated_gpu import SimulateOption, SimulateStepOption, simulated_gpu
+from myxtts.cli.simulated_gpu import SimulateOption, SimulateStepOption, require_simulation, simulated_gpu
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.config.config import DataConfig
 from myxtts.errors import TrainingError, UsageError
-from myxtts.performance.known_gpus import known_gpu
 from myxtts.performance.tuning import NO_TIME
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def tune(
 
     Example: myxtts tune --data-path ./data/ljspeech --time-budget 600 --output tuned.yaml
     """
-    if simulate is not None:
-        known_gpu(simulate)
+    require_simulation(simulate, simulate_step_ms)
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists; --force replaces it")
     resolved = resolve_for_machine(
@@ -68,7 +66,7 @@ def tune(
         cache_dir=cache_dir,
     )
     simulated = simulate is not None or simulate_step_ms is not None
-    with StageProgress() as bar:
+    with loading_errors(), StageProgress() as bar:
         tuned, unit = _search(
             resolved, (simulate, simulate_step_ms) if simulated else None, steps, time_budget, frame_budget, bar
         )
