@@ -27,7 +27,7 @@ from myxtts.data.audio_loader import add_device_features
 from myxtts.models.alignment import monotonic_alignment
 from myxtts.models.create import create_model
 from myxtts.models.masking import length_mask
-from myxtts.models.xtts import XTTS
+from myxtts.models.xtts import XTTS, Outputs
 from myxtts.training.device import Device, precision_policy
 from myxtts.training.losses import compute_losses
 from myxtts.training.optimizer import create_optimizer
@@ -120,7 +120,7 @@ def _programs(model: XTTS, config: XTTSConfig, batch: Batch) -> dict[str, Progra
     token_mask = length_mask(features["token_lengths"], tokens, kind)
     frame_mask = length_mask(features["mel_lengths"], frames, kind)
     voice = model.default_voice(clips)
-    states = model.encoder(features["tokens"], token_mask, features["language"], voice)
+    states = tf.zeros([clips, tokens, model.sizes.encoder_width], kind)
     scores = tf.random.stateless_normal([clips, tokens, frames], _SEED)
     per_frame = tf.zeros([clips, frames, model.sizes.encoder_width + 2], kind)
     mel = tf.zeros([clips, frames, model.n_mels])
@@ -143,7 +143,18 @@ def _programs(model: XTTS, config: XTTSConfig, batch: Batch) -> dict[str, Progra
     programs["aligner"] = compiled(monotonic_alignment, scores, features["token_lengths"], features["mel_lengths"])
     flow = (mel, tf.zeros([clips])) if model.decoder_kind == "flow" else ()
     programs["decoder"] = compiled(model.decoder, *flow, per_frame, mel, frame_mask, voice)
-    outputs = model(features, training=True, seed=_SEED)
+    per_token = tf.zeros([clips, tokens])
+    outputs = Outputs(
+        mel=mel,
+        mean=mel,
+        prediction=mel,
+        target=mel,
+        log_durations=per_token,
+        durations=tf.cast(per_token, tf.int32),
+        alignment=tf.zeros([clips, frames], tf.int32),
+        token_mask=token_mask,
+        frame_mask=frame_mask,
+    )
     programs["losses"] = compiled(lambda one: compute_losses(one, model.decoder_kind), outputs)
 
     def losses(one: Batch) -> Any:
