@@ -16,6 +16,7 @@ from myxtts.cli import (
     benchmark,
     check_data,
     create_config,
+    demo,
     diagnose,
     evaluate,
     make_corpus,
@@ -42,11 +43,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+START = "To begin with"
 CONFIGURATION = "Configuration"
 DATA = "Data"
 VOICE = "Voice"
 PERFORMANCE = "Performance"
 
+app.command(rich_help_panel=START)(demo.demo)
 app.command(rich_help_panel=CONFIGURATION)(create_config.create_config)
 app.command(rich_help_panel=CONFIGURATION)(show_config.show_config)
 app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
