@@ -3,10 +3,10 @@
     .venv/bin/python benchmarks/bench_voice.py [voice] [flow] [cloning] [--folder DIR] [--json voice.json]
 
 Every stage is the command a user would run: `make-corpus`, `precompute`, `train`, `evaluate`. `voice` trains one
-espeak-ng voice on 2,500 clips with the regression decoder, `flow` the same with the flow decoder, `cloning` 128 voices
-on 8,000 clips; the voices it is then asked for speak sentences that were in no training, and 22 of them were never
-heard. Minutes of training include compiling the step. Bounds are those of the project (docs/evaluation.md says what
-the figures mean).
+espeak-ng voice on 2,500 clips with the regression decoder, `flow` the same with the flow decoder, `cloning` 128
+voices on 8,000 clips; the voices it is then asked for speak sentences that were in no training, and 22 of them were
+never heard. Minutes of training include compiling the step. Bounds are those of the project (docs/evaluation.md says
+what the figures mean).
 
 `--folder` keeps corpora and runs, and a second call goes on where the first one stopped.
 """

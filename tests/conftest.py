@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # As many processes as cores: a thread each, or they are in each other's way.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
