@@ -29,7 +29,8 @@ demo: $(VENV)/.installed-demo
 
 # Two processes: one mostly compiles, which takes one core.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak and not alone"
+	$(BIN)/python -m pytest -m "alone and not soak"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

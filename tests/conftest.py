@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if "PYTEST_XDIST_WORKER" in os.environ:
     # As many processes as cores: a thread each, or they are in each other's way.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts what runs in the background deaf to Ctrl-C, and so would be the programs that are tested.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -33,6 +33,8 @@ QUICK = [
 ]
 STEP_MS = 15
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -434,8 +434,8 @@ def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_fold
     )
     (tmp_path / "home").mkdir()
     os.chmod(tmp_path / "home", 0o777)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        if folder.name.startswith(("pytest", "test")):
+    for folder in (tmp_path, *tmp_path.parents[:4]):
+        if folder.name.startswith(("pytest", "popen", "test")):
             os.chmod(folder, 0o755)
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-c", code, str(corpus)]

@@ -119,12 +119,13 @@ def _mend(
     config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None, path: Path
 ) -> tuple[Diagnosis, dict[str, Any]]:
     """Changes one thing after the other, each time measured, until nothing is lost or nothing is left to change."""
+    from myxtts.performance.stall import MODERATELY_INPUT_BOUND
     from myxtts.training.diagnose_training import changed, next_changes, yaml_text
 
     applied: dict[str, Any] = {}
     present = before
     for _ in range(_MOST_ROUNDS):
-        changes = next_changes(config, present.culprit)
+        changes = next_changes(config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
         if not changes:
             break
         say("changing " + ", ".join(f"{key} to {yaml_text(value)}" for key, value in changes.items()))

@@ -38,6 +38,7 @@ _COMPILED = {
     "training.enable_xla_compilation": True,
 }
 _BUCKETS = {"data.num_buckets": 6}
+_LESS_WORK = (_STORED, _IN_GRAPH, _AHEAD, _WORKERS)
 _REMEDIES: dict[str, tuple[dict[str, Any], ...]] = {
     found.PYTHON_FUNCTION: (_IN_GRAPH, _STORED, _WORKERS, _AHEAD),
     found.NO_PREFETCH: (_AHEAD, _WORKERS, _IN_GRAPH, _STORED),
@@ -49,7 +50,7 @@ _REMEDIES: dict[str, tuple[dict[str, Any], ...]] = {
     found.RECOMPILATION: (_BUCKETS,),
     found.EAGER_STEP: (_COMPILED,),
     # Little can be done about others from in here, but what needs less CPU suffers less.
-    found.STARVED_CPU: (_STORED, _IN_GRAPH, _AHEAD, _WORKERS),
+    found.STARVED_CPU: _LESS_WORK,
 }
 
 
@@ -99,9 +100,16 @@ def _audio_files(source: BatchSource) -> list[Path]:
     return [Path(path) for path in source.clips.audio_paths] if isinstance(source.clips, RuntimeClips) else []
 
 
-def next_changes(config: XTTSConfig, culprit: str) -> dict[str, Any]:
-    """The settings to change next against a culprit, as `section.key` and value; empty if none is left to change."""
-    for remedy in _REMEDIES.get(culprit, ()):
+def next_changes(config: XTTSConfig, culprit: str, input_bound: bool = False) -> dict[str, Any]:
+    """The settings to change next, as `section.key` and value; empty if none is left to change.
+
+    Args:
+        config: what was measured.
+        culprit: what was found.
+        input_bound: whether steps wait for data. Then, with nothing left against the culprit, so is what makes any
+            pipeline lighter.
+    """
+    for remedy in _REMEDIES.get(culprit, ()) + (_LESS_WORK if input_bound else ()):
         changes = {key: value for key, value in remedy.items() if _value(config, key) != value}
         if changes and not _is_idle(config, changes):
             return changes
