@@ -54,6 +54,8 @@ class NonFiniteWatch:
 
     def completed(self, done: Completed, index: Any) -> None:
         """Takes in a step; `index` are its clips, on the device."""
+        if self.stop:
+            return  # a step that was in flight already
         if not done.skipped_in_a_row:
             if self._batches:
                 with self._lock:
