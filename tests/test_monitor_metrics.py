@@ -223,6 +223,8 @@ def test_a_monitor_samples_the_machine_while_steps_run() -> None:
     monitor.stop_sampling()
     summary = monitor.get_summary()
     assert summary.machine["memory_percent"].mean > 0
+    assert monitor.latest_reading is not None
+    assert monitor.latest_reading.host.memory_used > 0
     assert "memory_percent" in json.loads(json.dumps(summary.to_dict()))["machine"]
     assert "the machine" in monitor.get_summary_report()
     monitor.reset()

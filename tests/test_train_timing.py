@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.flight import Completed, Dispatched, Flight
-from myxtts.training.gpu_load import GpuLoad, GpuLoadReader
 from myxtts.training.progress import Progress, time_text
 from myxtts.training.record_file import RecordFile, read_records
 from myxtts.training.step_times import COMPILING, Rates, StepTimes
@@ -281,7 +281,7 @@ def test_a_full_disk_costs_lines_and_not_the_run(tmp_path: Path, caplog: pytest.
 
 def test_the_progress_line_names_everything_that_is_known() -> None:
     rates = Rates(10, 1.0, 41.24, 250.0, 0.21, 0.1, 100.0)
-    gpu = GpuLoad(0.97, 10 << 30, 24 << 30)
+    gpu = GpuReading(0, "a GPU", 0.97, 10 << 30, 24 << 30, None, None, None, None, None, ())
     progress = Progress(1200, 10_000, 3, 1.23456, 9.8e-4, rates, 7265.0, gpu)
     assert str(progress) == (
         "step 1,200/10,000  epoch 3  loss 1.2346  lr 9.80e-04  41.2 clips/s  data 0.2 ms  stall 0.1 %  "
@@ -298,6 +298,6 @@ def test_times_are_short(seconds: float, text: str) -> None:
     assert time_text(seconds) == text
 
 
-def test_without_a_driver_there_is_no_gpu_to_read() -> None:
-    load = GpuLoadReader().read()
-    assert load is None or 0 <= load.utilization <= 1
+def test_what_a_gpu_does_not_tell_is_left_out_of_the_progress_line() -> None:
+    gpu = GpuReading(0, "a GPU", None, None, None, None, None, None, None, None, ())
+    assert str(Progress(0, 10, 1, gpu=gpu)) == "step 0/10  epoch 1"

@@ -30,6 +30,7 @@ def diagnose(
     config: options.ConfigOption = None,
     preset: options.PresetOption = None,
     settings: options.SetOption = None,
+    language: options.LanguageOption = None,
     preprocessing_mode: options.ModeOption = None,
     batch_size: options.BatchSizeOption = None,
     num_workers: options.NumWorkersOption = None,
@@ -71,6 +72,7 @@ def diagnose(
         preset,
         settings,
         data_path=data_path,
+        language=language,
         preprocessing_mode=preprocessing_mode,
         batch_size=batch_size,
         num_workers=num_workers,
@@ -86,7 +88,7 @@ def diagnose(
     after, path = before, output or _DEFAULT_OUTPUT
     if apply:
         after, changes = _mend(resolved.config, before, num_batches, simulate_step_ms, path)
-        result |= {"applied": changes, "after": after.to_dict(), "output": str(path) if changes else None}
+        result |= {"applied": changes, "after": after.to_dict(), "output": str(path)}
     if html is not None:
         _write_page(before, html)
     emit(result, as_json, lambda out: _show(out, before, after if apply else None, changes, path))
@@ -132,8 +134,7 @@ def _mend(
         config = changed(config, changes)
         applied |= changes
         present = _measure(config, num_batches, simulate_step_ms)
-    if applied:
-        config.to_yaml(path)
+    options.write_config(config, path, overwrite=True)
     return present, applied
 
 
@@ -154,7 +155,8 @@ def _show(out: Console, before: Diagnosis, after: Diagnosis | None, changes: dic
     if after is None:
         return
     if not changes:
-        out.print("APPLIED   nothing: the configuration has no setting for it", markup=False)
+        why = "nothing waits" if before.culprit == "none" else "the configuration has no setting for it"
+        out.print(f"APPLIED   nothing: {why}; written as it is to {path}", markup=False)
         return
     indent = "\n" + " " * 10
     out.print(

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
-from myxtts.performance.sampling import DEFAULT_INTERVAL, Sampler
+from myxtts.performance.sampling import DEFAULT_INTERVAL, Reading, Sampler
 from myxtts.performance.stall import input_verdict
 from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Summary
 
@@ -199,6 +199,12 @@ class PerformanceMonitor:
             sampler = self._sampler
         if sampler is not None:
             sampler.stop()
+
+    @property
+    def latest_reading(self) -> Reading | None:
+        """The machine as last sampled, or None."""
+        with self._lock:
+            return None if self._sampler is None else self._sampler.latest
 
     def get_summary(self) -> MonitorSummary:
         """Everything measured since the start or the last `reset`."""

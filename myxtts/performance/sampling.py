@@ -115,6 +115,9 @@ class Sampler:
     Args:
         interval: seconds between readings.
         reader: of the machine; closed when sampling stops.
+
+    Attributes:
+        latest: the last reading, or None before the first.
     """
 
     def __init__(self, interval: float = DEFAULT_INTERVAL, reader: MachineReader | None = None) -> None:
@@ -123,6 +126,7 @@ class Sampler:
         self._interval = interval
         self._reader = reader if reader is not None else MachineReader()
         self._statistics = NumberStatistics()
+        self.latest: Reading | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="performance-sampler", daemon=True)
         self._thread.start()
@@ -143,7 +147,8 @@ class Sampler:
     def _sample(self) -> None:
         try:
             while not self._stop.wait(self._interval):
-                self._statistics.add(self._reader.read().values())
+                self.latest = self._reader.read()
+                self._statistics.add(self.latest.values())
         except Exception as error:
             # What is observed is worth more than the observing of it.
             logger.warning("the machine is no longer sampled: %s: %s", type(error).__name__, error)

@@ -23,7 +23,6 @@ from myxtts.training import run_folder
 from myxtts.training.alignment_phases import REUSE, AlignmentPhases
 from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.going_wrong import NonFiniteWatch, is_out_of_memory, out_of_memory, shapes_text
-from myxtts.training.gpu_load import GpuLoadReader
 from myxtts.training.interruption import Interruption
 from myxtts.training.journal import Journal, Vocoder
 from myxtts.training.milestones import Milestones
@@ -88,7 +87,6 @@ class TrainingLoop:
             restored.restore(self._step, self._phases.kept)
             self._phases.enter(self._run.alignments, self._step)
         self._nonfinite = NonFiniteWatch(config.training.max_nonfinite_steps)
-        self._gpu = None if synchronous else GpuLoadReader()
         self._losses: MeanLosses | None = None
         self._rates = Rates()
         self._compilations = 0
@@ -323,6 +321,7 @@ class TrainingLoop:
         recent = self._times.rates()
         rates = recent if recent.steps else self._rates
         left = self._steps * self._accumulate - batch
+        machine = self._monitor.latest_reading
         return Progress(
             step=batch // self._accumulate,
             steps=self._steps,
@@ -331,7 +330,7 @@ class TrainingLoop:
             learning_rate=None if self._losses is None else self._losses.learning_rate,
             rates=rates,
             seconds_left=left * rates.step_ms / 1e3 if rates.steps else None,
-            gpu=None if self._gpu is None else self._gpu.read(),
+            gpu=machine.gpus[0] if machine is not None and machine.gpus else None,
         )
 
     def _announce_start(self) -> None:

@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from myxtts.training.gpu_load import GpuLoad
+from myxtts.performance.gpu_metrics import GpuReading
+from myxtts.performance.sampling import GIB
 from myxtts.training.step_times import Rates
 from myxtts.training.validation import Validation
 
@@ -24,7 +25,7 @@ class Progress:
         learning_rate: of the last step that was read.
         rates: of the steps of late.
         seconds_left: at this rate; none before there is one.
-        gpu: load of the GPU, if there is one.
+        gpu: the first one, if there is any, as last sampled.
     """
 
     step: int
@@ -34,7 +35,7 @@ class Progress:
     learning_rate: float | None = None
     rates: Rates = field(default_factory=Rates)
     seconds_left: float | None = None
-    gpu: GpuLoad | None = None
+    gpu: GpuReading | None = None
 
     def __str__(self) -> str:
         parts = [f"step {self.step:,}/{self.steps:,}", f"epoch {self.epoch:,}"]
@@ -49,7 +50,7 @@ class Progress:
                 f"stall {100 * self.rates.stall_share:.1f} %",
             ]
         if self.gpu is not None:
-            parts.append(str(self.gpu))
+            parts += _gpu_parts(self.gpu)
         if self.seconds_left is not None:
             parts.append(f"{time_text(self.seconds_left)} left")
         return "  ".join(parts)
@@ -116,3 +117,12 @@ def time_text(seconds: float) -> str:
     if days:
         return f"{days} d {hour:02d}:{minute:02d}:{second:02d}"
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
+def _gpu_parts(gpu: GpuReading) -> list[str]:
+    parts = []
+    if gpu.utilization is not None:
+        parts.append(f"GPU {100 * gpu.utilization:.0f} %")
+    if gpu.memory_used is not None and gpu.memory_total is not None:
+        parts.append(f"{gpu.memory_used / GIB:.1f} of {gpu.memory_total / GIB:.1f} GiB")
+    return parts
