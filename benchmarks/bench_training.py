@@ -21,7 +21,6 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 from common import describe_machine, parser, print_table, write_json
-from loading.data import _write_audio
+from loading.data import write_audio
 from loading.peers_runtime import load
 
 from myxtts.audio.mel import MelSettings
@@ -39,12 +38,11 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.models.create import create_model
-from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.training.device import Device, prepare_device
-from myxtts.training.flight import Dispatched, Flight
+from myxtts.training.device import prepare_device
+from myxtts.training.measured_steps import StepRunner
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
-from myxtts.training.step_times import Rates, StepTimes
+from myxtts.training.step_times import Rates
 from myxtts.training.trainer import XTTSTrainer
 
 SEED = 0
@@ -60,7 +58,6 @@ class Row:
 
     name: str
     dataset: tf.data.Dataset
-    step: TrainingStep
     replayed: list[Batch] = field(default_factory=list)
     rates: list[Rates] = field(default_factory=list)
     replay_rates: list[Rates] = field(default_factory=list)
@@ -74,27 +71,6 @@ class Row:
     @property
     def stall_share(self) -> float:
         return statistics.median(rates.stall_share for rates in self.rates)
-
-
-def run_steps(
-    step: TrainingStep, batches: Iterator[Batch], steps: int, device: Device, settings: MelSettings
-) -> Rates:
-    """Runs steps as the trainer's loop does, and measures them as it does."""
-    times = StepTimes(PerformanceMonitor(), None, settings.hop_length / settings.sample_rate)
-    flight = Flight(lambda done: times.completed(done), synchronous=not device.is_gpu)
-    clock = time.perf_counter
-    times.begin()
-    for number in range(steps):
-        asked = clock()
-        batch = next(batches)
-        ready = clock()
-        flight.wait_for_slot()
-        shape, new = step.note_shape(batch)
-        result = step(batch)
-        flight.dispatched(Dispatched(number + 1, result.completion, asked, ready, clock(), shape, new))
-    flight.drain()
-    flight.close()
-    return times.take_rates()
 
 
 def per_clip(source: BatchSource, audio: list[str]) -> tf.data.Dataset:
@@ -187,30 +163,20 @@ def make_rows(config: XTTSConfig, folder: Path) -> list[Row]:
         "runtime, mels inside the step": sources["device"].dataset(seed=SEED),
         "per clip: numpy_function, soundfile, librosa": per_clip(sources["runtime"], audio),
     }
-    steps: dict[tuple[Any, ...], TrainingStep] = {}
-    rows = []
-    for name, dataset in datasets.items():
-        spec = dataset.element_spec
-        kind = tuple(sorted((key, one.dtype.name) for key, one in spec.items()))
-        if kind not in steps:
-            steps[kind] = make_step(config, spec)
-        rows.append(Row(name, dataset, steps[kind]))
-    return rows
+    return [Row(name, dataset) for name, dataset in datasets.items()]
 
 
-def measure_rows(rows: list[Row], arguments: Any, device: Device, settings: MelSettings) -> None:
-    def run(row: Row, batches: Iterator[Batch], steps: int) -> Rates:
-        return run_steps(row.step, batches, steps, device, settings)
-
+def measure_rows(rows: list[Row], runner: StepRunner, steps: int, rounds: int) -> None:
     for row in rows:
-        row.replayed = list(itertools.islice(iter(row.dataset), UNTIMED, UNTIMED + arguments.steps))
-        run(row, iter(row.replayed), arguments.steps)  # compiles every shape
-    for _ in range(arguments.rounds):
+        row.replayed = list(itertools.islice(iter(row.dataset), UNTIMED, UNTIMED + steps))
+        for batch in row.replayed:
+            runner.prepare(batch)
+    for _ in range(rounds):
         for row in rows:
             batches = iter(row.dataset)
-            run(row, batches, UNTIMED)
-            row.rates.append(run(row, batches, arguments.steps))
-            row.replay_rates.append(run(row, iter(row.replayed), arguments.steps))
+            runner.run(batches, UNTIMED)
+            row.rates.append(runner.run(batches, steps))
+            row.replay_rates.append(runner.run(iter(row.replayed), steps))
 
 
 def measure_overhead(config: XTTSConfig, folder: Path, steps: int) -> dict[str, float]:
@@ -234,7 +200,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "data"
         settings = MelSettings()
-        _write_audio(folder, arguments.clips, settings)
+        write_audio(folder, arguments.clips, settings)
         config = XTTSConfig(
             data_path=str(folder),
             text_symbols="graphemes",
@@ -245,7 +211,7 @@ def main() -> None:
         device = prepare_device(config.training)
         print(f"{describe_machine()}; on {device.name}")
         rows = make_rows(config, folder)
-        measure_rows(rows, arguments, device, settings)
+        measure_rows(rows, StepRunner(config, device), arguments.steps, arguments.rounds)
         ways = compare_ways(config)
         overhead = measure_overhead(config, Path(temporary) / "run", 200)
 

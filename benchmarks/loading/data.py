@@ -142,7 +142,7 @@ def make_data(folder: Path, clips: int, runtime_clips: int, batch_size: int, run
     (folder / "npy").mkdir()
     for row, mel in enumerate(mels):
         np.save(data.npy_path(row), mel)
-    _write_audio(folder / "runtime", runtime_clips, settings)
+    write_audio(folder / "runtime", runtime_clips, settings)
     (folder / DESCRIPTION).write_text(json.dumps(asdict(data)))
     return data
 
@@ -207,7 +207,7 @@ def random_mels(settings: MelSettings) -> np.ndarray:
     return np.maximum(2 * values - 5, settings.padding_value).astype(np.float32)
 
 
-def _write_audio(folder: Path, clips: int, settings: MelSettings) -> None:
+def write_audio(folder: Path, clips: int, settings: MelSettings) -> None:
     (folder / "wavs").mkdir(parents=True)
     random = np.random.default_rng(SEED)
     rate = settings.sample_rate
