@@ -346,11 +346,11 @@ def test_batches_pass_through_a_device_prefetch_unchanged(folder: Path) -> None:
 def test_if_the_graph_cannot_be_built_python_loads_and_one_warning_names_the_cause(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(store: object) -> None:
+    def fail(array: object) -> None:
         raise tf.errors.UnimplementedError(None, None, "memory regions are not supported here")
 
     expected = [digest(batch) for batch in read(data_set(folder).create_tf_dataset())]
-    monkeypatch.setattr(store_loader, "mapped_tensor", fail)
+    monkeypatch.setattr(store_loader, "HostTensor", fail)
     with caplog.at_level(logging.WARNING):
         dataset = data_set(folder).create_tf_dataset()
     assert [digest(batch) for batch in read(dataset)] == expected

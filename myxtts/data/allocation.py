@@ -1,4 +1,4 @@
-"""Keeps the memory of used-up batches in the process.
+"""Memory as TensorFlow likes it: aligned, and that of used-up batches kept in the process.
 
 A batch is megabytes, and glibc by default gives blocks of that size back to the kernel when they are freed and asks
 for them again for the next batch. The kernel hands them out page by page, zeroed, on first touch, which takes as long
@@ -10,6 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
+
+import numpy as np
+
+ALIGNMENT = 64  # bytes; what TensorFlow's kernels expect of a tensor
 
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -28,4 +32,13 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    return bool(mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)) and bool(mallopt(M_TRIM_THRESHOLD, LARGEST_KEPT))
+    # Before version 2.35 glibc refuses a threshold above 32 MiB.
+    threshold = any(mallopt(M_MMAP_THRESHOLD, size) for size in (LARGEST_KEPT, 32 << 20))
+    return bool(mallopt(M_TRIM_THRESHOLD, LARGEST_KEPT)) and threshold
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """uint8 [size], not initialised, at an address that a tensor may have."""
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + size]

@@ -65,7 +65,7 @@ class AudioLoader:
         self._pcm = tf.constant(np.vstack([clips.pcm, np.zeros((1, 3), np.int64)]))
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
+        """The batch that a request of `order_in_graph.batch_requests` asks for."""
         rows = request["rows"][: request["size"]]
         columns = self._table.columns(rows)
         batch = self._table.text(rows, columns, request["tokens"], self._tokens)

@@ -38,7 +38,8 @@ def batch_requests(
         the shape of the batch (of rows only the first `size` are meant); `draw`, uint64 scalar, a random number
         of this batch's own.
     """
-    epoch_in_graph = _EpochInGraph(plan, seed, shuffle)
+    with tf.device("/CPU:0"):
+        epoch_in_graph = _EpochInGraph(plan, seed, shuffle)
     last_epoch = ENDLESS if epochs is None else start_epoch + epochs
 
     def requests_of(epoch: tf.Tensor, requests: dict[str, tf.Tensor]) -> tf.data.Dataset:

@@ -21,6 +21,7 @@ from typing import IO, Any, Literal
 import numpy as np
 import xxhash
 
+from myxtts.data.allocation import aligned_bytes
 from myxtts.data.store_format import (
     INDEX_FILE,
     MANIFEST_FILE,
@@ -279,6 +280,9 @@ def _load(path: Path, dtype: np.dtype[Any], memory_map: bool) -> np.ndarray:
     """A file's content as a read-only array of plain `ndarray` type."""
     if memory_map and os.stat(path).st_size:
         return np.memmap(path, dtype, "r").view(np.ndarray)
-    data = np.fromfile(path, dtype)
-    data.flags.writeable = False
-    return data
+    content = aligned_bytes(os.stat(path).st_size)
+    with path.open("rb") as file:
+        if file.readinto(content) != content.size:
+            raise StoreError(f"{path}: shorter than {content.size:,} bytes")
+    content.flags.writeable = False
+    return content.view(dtype)

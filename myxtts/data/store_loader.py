@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from myxtts.data.clip_table import MEL_LENGTH, MEL_OFFSET, ClipTable
+from myxtts.data.host_tensor import HostTensor
 from myxtts.data.store import FeatureStore
 from myxtts.data.table_in_graph import TableInGraph
 
@@ -20,7 +21,7 @@ class StoreLoader:
     """Batches from a feature store.
 
     Args:
-        store: an open store. It is mapped once, here; a version published later does not change what is loaded.
+        store: an open store. A version published later does not change what is loaded.
         table: its clips.
         reference_frames: frames of `reference_mel`; 0 for none.
     """
@@ -29,14 +30,14 @@ class StoreLoader:
         self.store = store
         self.reference_frames = reference_frames
         self._table = TableInGraph(table)
-        self._mels = mapped_tensor(store)
-        self._tokens = tf.constant(store.token_data)
+        self._mels = HostTensor(store.mel_data)
+        self._tokens = HostTensor(store.token_data)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
+        """The batch that a request of `order_in_graph.batch_requests` asks for."""
         rows = request["rows"][: request["size"]]
         columns = self._table.columns(rows)
-        batch = self._table.text(rows, columns, request["tokens"], self._tokens)
+        batch = self._table.text(rows, columns, request["tokens"], self._tokens.tensor())
         frames = tf.cast(request["frames"], self._table.dtype)
         length = tf.minimum(columns[MEL_LENGTH], frames)
         frame = tf.range(frames)  # [F]
@@ -52,19 +53,4 @@ class StoreLoader:
         """Mels [B, F, n_mels] of the frames [B, F] or [F] of clips that begin at `offset` [B]; the padding row where
         a frame does not exist."""
         padding_row = tf.constant(self.store.mel_rows - 1, self._table.dtype)
-        return tf.gather(self._mels, tf.where(exists, offset[:, tf.newaxis] + frame, padding_row))
-
-
-def mapped_tensor(store: FeatureStore) -> tf.Tensor:
-    """The store's mels as a tensor [rows, n_mels] that is the file itself, or a copy without memory mapping.
-
-    `ImmutableConst` checks nothing, and a shape beyond the file's end kills the process on first touch. Opening
-    the store has compared the file's size with the index, and published files never change.
-    """
-    if not store.memory_map:
-        return tf.constant(store.mel_data)
-    return tf.raw_ops.ImmutableConst(
-        dtype=tf.as_dtype(store.mel_dtype),
-        shape=[store.mel_rows, store.n_mels],
-        memory_region_name=str(store.mel_path),
-    )
+        return tf.gather(self._mels.tensor(), tf.where(exists, offset[:, tf.newaxis] + frame, padding_row))

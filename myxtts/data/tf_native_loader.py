@@ -49,13 +49,14 @@ class TFNativeDataLoader:
         self.settings = settings or MelSettings()
         self._log_mel = LogMel(self.settings)
         self._loader: StoreLoader | AudioLoader | None = None
-        if isinstance(clips, FeatureStore) and table is not None:
-            self._loader = StoreLoader(clips, table, reference_frames)
-        elif isinstance(clips, RuntimeClips) and table is not None:
-            self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames)
+        with tf.device("/CPU:0"):  # where batches are loaded, whatever other devices there are
+            if isinstance(clips, FeatureStore) and table is not None:
+                self._loader = StoreLoader(clips, table, reference_frames)
+            elif isinstance(clips, RuntimeClips) and table is not None:
+                self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The batch that a request of `order_in_graph.batch_requests` asks for (DESIGN.md, section 4)."""
+        """The batch that a request of `order_in_graph.batch_requests` asks for."""
         if self._loader is None:
             raise ValueError("this loader was made without clips; it loads single files only")
         return self._loader.load_batch(request)
