@@ -4,7 +4,7 @@
 
 Stores of clips as long as LJSpeech's, float16, batch 32. Their mel.bin is one hole, so that a store of 100,000 clips
 (9 GB) takes no disk space; reading a hole fills the page cache with zeros as reading a disk fills it with data. Each
-store is measured in fresh processes: some hundred batches from all over the store, then the same ones again. The
+store is measured in fresh processes: a thousand batches from all over the store, then the same ones again. The
 first time their pages are not mapped yet, the second time they are; cost per batch is the second. `start` is what
 opening the store, planning and the first batch take; `next epoch` is how long the wait for the first batch of the
 second epoch is, with a full prefetch buffer before it.
@@ -91,8 +91,8 @@ def measure_here(folder: Path, batches: int) -> dict[str, float]:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--clips", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    options.add_argument("--batches", type=int, default=300, help="per measurement")
-    options.add_argument("--repetitions", type=int, default=3)
+    options.add_argument("--batches", type=int, default=1_000, help="per measurement")
+    options.add_argument("--repetitions", type=int, default=5)
     options.add_argument("--measure", type=Path, help="measure this store, in this process, and print JSON")
     chosen = options.parse_args()
     if chosen.measure:
