@@ -8,8 +8,8 @@ only the first batches are read: that is what every epoch is like with a store l
 
 - workers: more batches loaded at a time, so more page faults wait for the disk at once.
 - MADV_RANDOM: the kernel reads the page that was touched and not what lies around it.
-- WILLNEED: a thread asks for the bytes of the clips of the next batches, so many batches ahead
-  (`posix_fadvise`). It follows the plan, which is known, and the consumer, whose position it is told.
+- WILLNEED: a thread asks for the bytes of the clips of the next batches, so many batches ahead (`posix_fadvise`;
+  `myxtts/data/pages_ahead.py`, which is what training does).
 - whole file: a thread reads the store from its beginning to its end while batches are loaded.
 
 `read` is what came from the disk for each byte that was asked for; `cached %` is what the page cache held of the
@@ -20,6 +20,7 @@ store when the first batch was asked for (0, or the row was not cold). Results d
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import mmap
 import os
@@ -42,7 +43,7 @@ from loading.process import environment
 from loading.report import summarise
 
 from myxtts.audio.mel import MelSettings
-from myxtts.data.batching import EpochBatches
+from myxtts.data.pages_ahead import ask_ahead
 from myxtts.data.store import FeatureStore
 from myxtts.hardware import usable_cpus
 
@@ -63,15 +64,10 @@ class Way:
 
 WAYS = (
     Way("as it is"),
-    Way("4 workers", workers=4),
-    Way("8 workers", workers=8),
     Way("16 workers", workers=16),
     Way("MADV_RANDOM", random=True),
-    Way("MADV_RANDOM, 16 workers", random=True, workers=16),
     Way("WILLNEED 8 ahead", ahead=8),
     Way("WILLNEED 32 ahead", ahead=32),
-    Way("MADV_RANDOM, WILLNEED 8 ahead", random=True, ahead=8),
-    Way("MADV_RANDOM, WILLNEED 32 ahead", random=True, ahead=32),
     Way("whole file", whole=True),
 )
 
@@ -94,20 +90,15 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     batches = min(batches, len(order))
     if way.random:
         advise(store.mel_path, mmap.MADV_RANDOM)
-    position = [0]
     if way.ahead:
-        _start(lambda: ask_ahead(store, order, position, way.ahead))
+        ask_ahead(dataset, store, plan, seed=SEED, shuffle=True, epochs=1, ahead=way.ahead)
     if way.whole:
         _start(lambda: read_whole(store.mel_path))
 
     cached = resident_share([store.mel_path])
     read_before, marks = _read_bytes(), [time.perf_counter()]
-    for batch in iter(dataset):
-        del batch
+    for _ in itertools.islice(iter(dataset), batches):
         marks.append(time.perf_counter())
-        position[0] += 1
-        if position[0] == batches:
-            break
     seconds = np.diff(marks)
     rows = np.concatenate([order[number] for number in range(batches)])
     row_bytes = store.n_mels * store.mel_dtype.itemsize
@@ -120,19 +111,6 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
         "read_per_byte": (_read_bytes() - read_before) / asked,
         "cached_before": cached,
     }
-
-
-def ask_ahead(store: FeatureStore, order: EpochBatches, position: list[int], ahead: int) -> None:
-    """Asks for the bytes of batches that come soon, once each."""
-    row_bytes = store.n_mels * store.mel_dtype.itemsize
-    descriptor = os.open(store.mel_path, os.O_RDONLY)
-    for number in range(len(order)):
-        while number > position[0] + ahead:
-            time.sleep(0.001)
-        for row in order[number]:
-            if row >= 0:
-                start, length = int(store.mel_offsets[row]) * row_bytes, int(store.mel_lengths[row]) * row_bytes
-                os.posix_fadvise(descriptor, start, length, os.POSIX_FADV_WILLNEED)
 
 
 def read_whole(path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from common import describe_machine, parser, print_table, write_json
+from loading.page_cache import drop, files_below
 
 from myxtts.corpus.make import make_corpus
 from myxtts.corpus.plan import CorpusSettings
@@ -121,19 +122,12 @@ def check(folder: Path) -> list[dict[str, Any]]:
     results = []
     for what, work, cold in rows:
         if cold:
-            drop_from_page_cache(folder / "wavs")
+            os.sync()  # once for all, which makes what is waited for per file nothing
+            drop(files_below(folder / "wavs"))
         command = [sys.executable, "-c", MEASURE.format(work=work), str(folder)]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
         results.append({"what": what, **json.loads(output.splitlines()[-1])})
     return results
-
-
-def drop_from_page_cache(folder: Path) -> None:
-    os.sync()
-    for path in folder.iterdir():
-        handle = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(handle)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from common import describe_machine, parser, print_table, write_json
+from loading.memory import anonymous_bytes
 
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
@@ -126,18 +127,10 @@ def peak_anonymous_bytes(work: Callable[[], object]) -> int:
             members = [tree, *tree.children(recursive=True)]
         except psutil.NoSuchProcess:
             break
-        peak = max(peak, sum(map(_anonymous, members)))
+        peak = max(peak, sum(map(anonymous_bytes, members)))
         time.sleep(0.05)
     process.join()
     return peak
-
-
-def _anonymous(process: psutil.Process) -> int:
-    try:
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
 
 def worker_shares(folder: Path, clips: int = 200) -> list[tuple[str, float]]:

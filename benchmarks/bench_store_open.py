@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from common import describe_machine, parser, print_table, write_json
+from loading.page_cache import drop
 
 from myxtts.data.store_format import INDEX_COLUMNS, INDEX_FILE, MANIFEST_FILE, Index, Manifest, pack_ids
 
@@ -78,9 +78,7 @@ def make_store(folder: Path, clips: int) -> None:
 def open_store(folder: Path, verify: str, how: str = "mapped", cold: bool = False) -> dict[str, float]:
     """Opens the store in a new process."""
     if cold:
-        with open(folder / INDEX_FILE, "rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop([folder / INDEX_FILE])
     command = [sys.executable, "-c", OPEN, str(folder), verify, how]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

@@ -26,7 +26,8 @@ import numpy as np
 import psutil
 from common import describe_machine, parser, print_table, write_json
 from loading.data import FRAMES_PER_TOKEN, NUM_BUCKETS, SEED, ljspeech_frames, write_sparse_store
-from loading.process import Usage, anonymous_bytes, environment
+from loading.memory import anonymous_bytes
+from loading.process import Usage, environment
 from loading.report import summarise
 
 from myxtts.audio.mel import MelSettings

@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import sys
 
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {module} import main; sys.exit(main())"
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {module} import main; sys.exit(main({arguments}))"
 # What is called thousands of times on small arrays only loses by numerical libraries' own threads.
-_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-def child_command(module: str) -> list[str]:
-    """The command that calls `main()` of a module, with this process's module search path."""
-    return [sys.executable, "-c", _PROGRAM.format(module=module), *sys.path]
+def child_command(module: str, *arguments: int) -> list[str]:
+    """The command that calls `main(*arguments)` of a module.
+
+    It has this process's module search path, and nothing of the folder it happens to be run in.
+    """
+    program = _PROGRAM.format(module=module, arguments=", ".join(map(repr, arguments)))
+    return [sys.executable, "-c", program, *sys.path]
 
 
 def child_environment() -> dict[str, str]:

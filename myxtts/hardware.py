@@ -19,7 +19,12 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One NVIDIA GPU as its driver describes it, whether or not TensorFlow can use it."""
+    """One NVIDIA GPU as its driver describes it, whether or not TensorFlow can use it.
+
+    Attributes:
+        name: e.g. `NVIDIA GeForce RTX 4090`.
+        memory_bytes: 0 if it is not known.
+    """
 
     name: str
     memory_bytes: int

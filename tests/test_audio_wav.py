@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from wav_bytes import FLOAT_GUID, PCM_GUID, chunk, wav
 
 from myxtts.audio.reading import read_pcm16
-from myxtts.audio.wav import is_graph_readable, read_pcm16_header
+from myxtts.audio.wav import read_pcm16_header
 from myxtts.audio.wav_tf import decode_pcm16
+from myxtts.data.audio_headers import probe_audio
+from myxtts.data.clips import Clip
 
 RATE = 22050
 SAMPLES = np.random.default_rng(0).integers(-32768, 32768, 1001, dtype=np.int16)
@@ -85,6 +87,12 @@ NOT_READABLE = {
 @pytest.fixture(scope="module")
 def decode() -> tf.types.experimental.ConcreteFunction:
     return tf.function(decode_pcm16).get_concrete_function(tf.TensorSpec([], tf.string))
+
+
+def is_graph_readable(path: Path, sample_rate: int) -> bool:
+    """As the header is judged before training."""
+    headers = probe_audio([Clip("clip", str(path), "Hi.", "ann", "en", None, "metadata.csv", 1)], workers=1)
+    return bool(headers.graph_readable(sample_rate)[0])
 
 
 def header_of(contents: bytes):

@@ -55,6 +55,15 @@ def clips_of(epoch):
     return epoch.indices[epoch.indices >= 0]
 
 
+def test_the_shapes_of_the_batches_are_those_that_an_epoch_has():
+    plan = BatchPlan(*speech_lengths(500), batch_size=16, num_buckets=4)
+    epoch = plan.epoch(seed=3, epoch=1)
+    buckets = [plan.buckets[bucket] for bucket in epoch.bucket_of_batch]
+    dealt = [[len(batch), bucket.frames, bucket.tokens] for batch, bucket in zip(epoch, buckets, strict=True)]
+    assert sorted(plan.batch_shapes().tolist()) == sorted(dealt)
+    assert BatchPlan([], [], batch_size=16).batch_shapes().shape == (0, 3)
+
+
 @bounded
 @given(clip_lengths(), plan_settings(), st.integers(0, 2**64 - 1), st.integers(0, 10**6), st.booleans())
 def test_every_usable_clip_comes_exactly_once_per_epoch(lengths, options, seed, epoch, shuffle):

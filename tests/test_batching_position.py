@@ -35,7 +35,7 @@ def batches_from(plan, position, count):
 def test_a_run_starts_at_the_first_batch_of_the_first_epoch():
     position = Position.start(make_plan(), seed=7)
     assert (position.seed, position.epoch, position.step) == (7, 0, 0)
-    assert position.plan_hash == make_plan().hash
+    assert position.plan.hash == make_plan().hash
 
 
 @settings(max_examples=50, deadline=None)

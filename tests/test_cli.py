@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from myxtts import __version__
+from myxtts.cli import options
 from myxtts.cli.app import app
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -126,6 +128,33 @@ def test_show_config_says_where_each_value_came_from(run_myxtts: Run) -> None:
     assert rows["data.prefetch_to_gpu"][1:] == ["False", "command", "line"]
     assert rows["data.enhanced_gpu_prefetch"][1:] == ["False", "command", "line"]
     assert rows["data.n_mels"][1:] == ["80", "default"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (32, 9000)),
+        ({"batch_size": 8}, (8, None)),
+        ({"settings": ["batch_size=8"]}, (8, None)),
+        ({"batch_size": 8, "settings": ["max_frames_per_batch=500"]}, (8, 500)),
+        ({"settings": ["max_frames_per_batch=null"]}, (32, None)),
+    ],
+)
+def test_a_batch_size_takes_the_place_of_the_files_frame_budget(
+    tmp_path: Path, given: dict[str, Any], expected: tuple[int, int | None]
+) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text("{batch_size: 32, max_frames_per_batch: 9000}")
+    data = options.load_config(path, machine=(), epochs=None, **given).config.data
+    assert (data.batch_size, data.max_frames_per_batch) == expected
+
+
+def test_words_that_yaml_takes_for_truths_are_words_on_the_command_line() -> None:
+    settings = ["language=no", "mixed_precision=off", "training.deterministic=yes", "auto_tune_performance=no"]
+    resolved = options.load_config(settings=settings, machine=())
+    training = resolved.config.training
+    assert (resolved.config.data.language, training.mixed_precision, training.deterministic) == ("no", "off", True)
+    assert resolved.sources["data.batch_size"] == "default"
 
 
 def test_a_key_without_effect_is_one_line_on_standard_error(run_myxtts: Run, tmp_path: Path) -> None:

@@ -184,6 +184,10 @@ def test_scientific_notation_without_a_dot_is_a_number(tmp_path: Path) -> None:
             "data:\n  num_workers: many",
             ":2: data.num_workers: should be a valid integer, or should be 'auto' (got 'many')",
         ),
+        ("language: no", "data.language: should be a valid string; write it in quotes (got False)"),
+        ("cache_dir: 2024", "data.cache_dir: should be a valid string; write it in quotes (got 2024)"),
+        ("mixed_precision: off", "'float16', 'bfloat16'; write it in quotes (got False)"),
+        ("num_workers: yes", "data.num_workers: should be a number, or should be 'auto' (got True)"),
         ("data: {batch_size: 0}", "data.batch_size: should be greater than or equal to 1 (got 0)"),
         ("data: {language: Persian}", "data.language: should match pattern"),
         ("batch_size: 8\nbatch_size: 9", ":2: 'batch_size' is given twice, first on line 1"),
@@ -234,7 +238,7 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 def test_command_line_over_yaml_over_preset_over_automatic_over_default(tmp_path: Path) -> None:
     path = write(tmp_path, "data: {batch_size: 11, num_workers: 12}")
-    resolved = resolve(yaml_path=path, preset="rtx4090", command_line={"batch_size": 10, "epochs": None}, machine=[])
+    resolved = resolve(yaml_path=path, preset="rtx4090", command_line={"batch_size": 10}, machine=[])
     data = resolved.config.data
     assert (data.batch_size, resolved.sources["data.batch_size"]) == (10, "command line")
     assert (data.num_workers, resolved.sources["data.num_workers"]) == (12, str(path))
@@ -243,6 +247,13 @@ def test_command_line_over_yaml_over_preset_over_automatic_over_default(tmp_path
         "preset rtx4090",
     )
     assert resolved.sources["training.epochs"] == "default"
+
+
+def test_none_on_the_command_line_is_a_value(tmp_path: Path) -> None:
+    path = write(tmp_path, "max_frames_per_batch: 9000")
+    resolved = resolve(yaml_path=path, command_line={"max_frames_per_batch": None}, machine=[])
+    assert resolved.config.data.max_frames_per_batch is None
+    assert resolved.sources["data.max_frames_per_batch"] == "command line"
 
 
 def test_automatic_tuning_gives_way_to_everything_else(tmp_path: Path) -> None:
@@ -283,6 +294,8 @@ def test_a_flat_key_in_a_file_is_located(tmp_path: Path) -> None:
         ("NVIDIA GeForce RTX 3060", 12, "rtx3060"),
         ("NVIDIA A100-SXM4-40GB", 40, "rtx3090"),
         ("Tesla T4", 15, "rtx3060"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 0, "rtx3060"),
+        ("NVIDIA GeForce RTX 4090", 0, "rtx4090"),
     ],
 )
 def test_the_gpu_chooses_the_preset(name: str, memory: int, preset: str) -> None:

@@ -46,6 +46,18 @@ def test_all_stages_run_and_leave_speech_pictures_and_a_report(tmp_path: Path) -
         assert (folder / link).is_file()
         assert link in page
 
+    # As when the demo was interrupted after training's last step, and before it was written down.
+    records = folder / "smallest" / running.RECORDS
+    written = json.loads(records.read_text(encoding="utf-8"))
+    del written["train"]
+    records.write_text(json.dumps(written), encoding="utf-8")
+    resumed: list[Stage] = []
+    finished = run_demo(folder, SMALLEST, resumed.append, nothing)
+    assert [stage.name for stage in resumed] == ["train"]
+    values = write_report(Folders(folder, folder / "smallest"), SMALLEST, finished, {"cpus": 2, "gpus": []})
+    assert values["stall_share"] is None
+    assert "3 steps, done in a call that was interrupted" in (folder / "report.html").read_text(encoding="utf-8")
+
     again: list[Stage] = []
     repeated = run_demo(folder, SMALLEST, again.append, nothing)
     assert again == []
@@ -109,6 +121,17 @@ def test_the_full_size_clones_a_voice_it_was_not_trained_on(tmp_path: Path) -> N
     assert {"voices", "voices-heard", "cloned-en", "cloned-fa"} < set(names)
     assert reference is not None
     assert reference.stem == "f2-high-00285"
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng, which speaks the corpus, is not installed (the speech extra)")
+def test_a_folder_that_cannot_be_used_is_named(
+    tmp_path: Path, run_myxtts: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = run_myxtts("demo", tmp_path / "file", "--quiet")
+    assert done.returncode == 2
+    assert "cannot be used for the demo (Not a directory)" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_quick_and_full_together_are_refused(run_myxtts: Callable[..., subprocess.CompletedProcess[str]]) -> None:

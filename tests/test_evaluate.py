@@ -209,6 +209,27 @@ def test_mels_are_the_same_with_a_store_and_without(data: Path, tmp_path: Path, 
     assert EvaluationClips(changed, read_metadata(changed)).mel(3).max() < stored.mel(3).max()
 
 
+def test_clips_that_can_only_fail_are_left_out(data: Path, tmp_path: Path, config: XTTSConfig) -> None:
+    copied = Path(shutil.copytree(data, tmp_path / "copy", ignore=shutil.ignore_patterns("cached_features")))
+    broken, short = copied / "wavs" / "v0-3.wav", copied / "wavs" / "v1-2.wav"
+    samples = np.zeros(RATE, np.float32)
+    samples[100] = np.nan  # which no header shows
+    soundfile.write(broken, samples, RATE, subtype="FLOAT")
+    soundfile.write(short, np.zeros(10), RATE)
+    changed = config.data.model_copy(update={"dataset_path": str(copied)})
+    without = EvaluationClips(changed, read_metadata(changed))
+    assert len(without) == SENTENCES * VOICES - 1
+    assert without.lengths.min() > 0
+    LJSpeechDataset(None, changed).precompute_mels()
+    stored = EvaluationClips(changed, read_metadata(changed))
+    assert len(stored) == len(stored.lengths) == SENTENCES * VOICES - 2
+    assert {problem.clip_id for problem in stored.metadata.problems} == {"v0-3", "v1-2"}
+    for row in range(len(stored)):
+        stored.mel(row)
+    shutil.copyfile(data / "wavs" / "v0-3.wav", broken)
+    assert len(EvaluationClips(changed, read_metadata(changed))) == SENTENCES * VOICES - 1
+
+
 def test_held_out_clips_of_the_own_data_set_were_not_trained_on(checkpoint: Path, data: Path) -> None:
     found = HeldOut.find(read_checkpoint(checkpoint), data, "auto")
     splits = found.metadata.splits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import soundfile
+import tensorflow as tf
 from model_samples import SMALL
 from speech_like import RATE, sound
 
@@ -13,7 +14,7 @@ from myxtts.errors import AudioError, CheckpointError, TextError, UsageError
 from myxtts.inference import XTTSInference
 from myxtts.inference.reference import reference_mels
 from myxtts.inference.sentences import SENTENCE_PAUSE
-from myxtts.models.checkpoint import save_checkpoint
+from myxtts.models.checkpoint import load_model, read_checkpoint, save_checkpoint
 from myxtts.models.sizes import resolve_decoder
 from myxtts.models.xtts import XTTS
 from myxtts.text import LANGUAGES
@@ -231,8 +232,9 @@ def test_samples_that_are_no_recording_are_refused(speaker, samples):
         speaker.synthesize("Hello.", reference_audio=samples)
 
 
-def test_a_reference_for_a_model_trained_without_is_refused(tmp_path, reference):
-    config = XTTSConfig(size="tiny", text_symbols="graphemes", reference_seconds=0)
+@pytest.mark.parametrize("seconds", [0, 0.005], ids=["none", "less than a frame"])
+def test_a_reference_for_a_model_trained_without_is_refused(tmp_path, reference, seconds):
+    config = XTTSConfig(size="tiny", text_symbols="graphemes", reference_seconds=seconds)
     small_checkpoint(tmp_path / "plain", config)
     with pytest.raises(UsageError, match="trained without references"):
         XTTSInference(None, tmp_path / "plain").voice(reference)
@@ -261,6 +263,24 @@ def test_settings_that_do_not_change_what_weights_mean_may_differ(checkpoint):
 
 def test_without_a_configuration_the_checkpoints_own_is_used(checkpoint, config):
     assert XTTSInference(None, checkpoint).config == config
+
+
+@pytest.mark.parametrize(
+    "raised", [None, RuntimeError("initialized"), ValueError("virtual")], ids=["free", "in use", "limited"]
+)
+def test_speaking_lets_gpu_memory_grow_unless_it_is_set_up_already(monkeypatch, checkpoint, raised):
+    gpus = ["one", "two"]
+    asked = []
+
+    def set_memory_growth(gpu, enable):
+        asked.append((gpu, enable))
+        if raised is not None:
+            raise raised
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: gpus)
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", set_memory_growth)
+    load_model(read_checkpoint(checkpoint))
+    assert asked == [("one", True), ("two", True)]
 
 
 def test_flow_steps_come_from_the_configuration(tmp_path):

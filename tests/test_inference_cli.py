@@ -50,12 +50,13 @@ def test_a_voice_is_cloned_and_the_real_time_factor_reported(run_myxtts, checkpo
     (tmp_path / "text.txt").write_text("\ufeffFrom a file.\n\nIn two paragraphs.", encoding="utf-8")
     result = run_myxtts(
         "clone-voice", "--checkpoint", checkpoint, "--reference", reference, "--text-file", "text.txt",
-        cwd=tmp_path,
+        "--output", "[bold]me.wav", cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
+    assert "[bold]me.wav: " in result.stdout
     assert "real-time factor" in result.stdout
     assert "From a file." in result.stderr
-    assert (tmp_path / "out.wav").is_file()
+    assert (tmp_path / "[bold]me.wav").is_file()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,8 @@ def test_a_voice_is_cloned_and_the_real_time_factor_reported(run_myxtts, checkpo
         (["--text", "a", "--output", "out.mp3"], 2, "name it .wav"),
         (["--text", "a", "--output", "no/such/out.wav"], 2, "does not exist"),
         (["--text", "a", "--reference", "gone.wav"], 1, "gone.wav: there is no such file"),
+        (["--text", "a", "--seed", "5000000000"], 2, "5000000000 is not in the range"),
+        (["--text", "a", "--seed", "-1"], 2, "-1 is not in the range"),
         (["--text", "a"], 1, "nowhere: no such folder"),
     ],
 )

@@ -225,6 +225,69 @@ def test_separate_sets_share_the_audio_folder_unless_told_otherwise(make_data: M
     assert read(folder, metadata_train_file="train.csv", metadata_eval_file="val.csv").problems == []
 
 
+SEPARATE = {
+    "metadata_train_file": "train.csv",
+    "wavs_train_dir": "train",
+    "metadata_eval_file": "val.csv",
+    "wavs_eval_dir": "val",
+}
+
+
+def test_an_id_that_separate_sets_have_for_two_recordings_is_two_clips(make_data: MakeData) -> None:
+    make_data("0001|Hello.\n0002|No.\n", ("0001.wav", "0002.wav"), file="train.csv", wavs="train")
+    folder = make_data("0002|Yes.\n0003|Good.\n", ("0002.wav", "0003.wav"), file="val.csv", wavs="val")
+    metadata = read(folder, **SEPARATE)
+    assert metadata.problems == []
+    assert [clip.id for clip in metadata.clips] == ["0001", "0002", "val/0002", "0003"]
+    assert metadata.splits == ["train", "train", "val", "val"]
+    assert metadata.clips[2].audio_path == str(folder / "val" / "0002.wav")
+
+
+def test_a_separate_set_in_a_folder_of_its_own_gives_that_folders_name(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "wavs").mkdir(parents=True)
+        (tmp_path / name / "metadata.csv").write_text("ann_1|Hello.\n")
+        soundfile.write(tmp_path / name / "wavs" / "ann_1.wav", np.zeros(160, dtype=np.int16), 16000)
+    metadata = read(
+        tmp_path / "a",
+        metadata_train_file="metadata.csv",
+        metadata_eval_file=str(tmp_path / "b" / "metadata.csv"),
+        wavs_eval_dir=str(tmp_path / "b" / "wavs"),
+        speaker_pattern="^([a-z]+)_",
+    )
+    assert [(clip.id, clip.speaker) for clip in metadata.clips] == [("ann_1", "ann"), ("b/ann_1", "ann")]
+
+
+def test_two_links_to_one_recording_are_not_two_clips(make_data: MakeData) -> None:
+    make_data("0001|Hello.\n", ("0001.wav",), file="train.csv", wavs="train")
+    folder = make_data("0001|Hello.\n", (), file="val.csv")
+    (folder / "val").mkdir()
+    (folder / "val" / "0001.wav").symlink_to(folder / "train" / "0001.wav")
+    metadata = read(folder, **SEPARATE)
+    assert [problem.kind for problem in metadata.problems] == ["duplicate-id"]
+    with pytest.raises(DataError, match="validation split is empty") as caught:
+        metadata.require_usable()
+    assert "val.csv has no usable clip; the first problem: " in str(caught.value)
+    assert f"{folder / 'train.csv'}:1" in str(caught.value)
+
+
+def test_an_id_twice_in_the_second_set_is_reported_with_its_own_line(make_data: MakeData) -> None:
+    make_data("0001|Hello.\n", ("0001.wav",), file="train.csv", wavs="train")
+    folder = make_data("0001|Yes.\n0001|No.\n", ("0001.wav",), file="val.csv", wavs="val")
+    metadata = read(folder, **SEPARATE)
+    (problem,) = metadata.problems
+    assert (problem.kind, problem.line, problem.clip_id) == ("duplicate-id", 2, "val/0001")
+    assert "already that of line 1" in problem.message
+
+
+def test_missing_audio_of_the_second_set_is_all_that_is_reported(make_data: MakeData) -> None:
+    make_data("0001|Hello.\n", ("0001.wav",), file="train.csv", wavs="train")
+    folder = make_data("0001|Yes.\n0002|No.\n", ("0002.wav",), file="val.csv", wavs="val")
+    (problem,) = read(folder, **SEPARATE).problems
+    assert problem.kind == "missing-audio"
+    assert "no audio file for '0001'" in problem.message
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere: no such folder"):
         read(tmp_path / "nowhere")

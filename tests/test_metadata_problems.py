@@ -186,6 +186,9 @@ def test_headers_of_every_format_are_read(tmp_path: Path) -> None:
     assert headers.seconds[0] == 0.1
     assert headers.size[0] == os.path.getsize(folder / "wavs" / "a.wav")
     assert headers.mtime_ns[0] == os.stat(folder / "wavs" / "a.wav").st_mtime_ns
+    assert headers.data_offset.tolist() == [44, 0, 0, 0]
+    assert headers.graph_readable(48000).tolist() == [True, False, False, False]
+    assert not headers.graph_readable(22050).any()
 
 
 def test_audio_that_cannot_be_used_is_reported_by_its_header(tmp_path: Path) -> None:
@@ -211,6 +214,7 @@ def test_audio_that_cannot_be_used_is_reported_by_its_header(tmp_path: Path) -> 
     ]
     assert [problem.line for problem in headers.problems] == [2, 3, 4, 5, 6, 7]
     assert headers.frames.tolist() == [160, 0, 0, 0, 0, 0, 0]
+    assert headers.graph_readable(16000).tolist() == [True, *[False] * 6]
 
 
 def test_progress_of_reading_headers_adds_up(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from myxtts.models.checkpoint import (
     write_weights,
 )
 from myxtts.models.xtts import XTTS
+from myxtts.text import TextSettings
 
 FILES = {"model.npz", "config.yaml", "checkpoint.json", "checksums.json"}
 
@@ -135,6 +136,53 @@ def test_a_missing_file_is_named(path, name):
 def test_the_folder_of_a_run_means_its_best(path, tmp_path):
     (tmp_path / "best").symlink_to(path)
     assert read_checkpoint(tmp_path).path == tmp_path / "best"
+
+
+def test_the_folder_of_a_run_may_name_its_best_in_a_file(path, tmp_path):
+    (tmp_path / "best").write_text("step-7\n")
+    assert read_checkpoint(tmp_path).path == path
+    assert read_checkpoint(tmp_path / "best").path == path
+
+
+def test_before_the_first_validation_the_folder_of_a_run_means_its_newest(tmp_path, model, config):
+    for step in (99_999_999, 100_000_000, 8):
+        save_checkpoint(tmp_path / f"step-{step:08d}", model, config, {"step": step})
+    assert read_checkpoint(tmp_path).details == {"step": 100_000_000}
+
+
+def test_a_best_that_is_gone_is_no_checkpoint(path, tmp_path):
+    (tmp_path / "best").symlink_to("step-3")
+    assert read_checkpoint(tmp_path).path == path
+
+
+def test_a_checkpoint_takes_its_lexicons_with_it(tmp_path, model, monkeypatch):
+    training, elsewhere = tmp_path / "training", tmp_path / "elsewhere"
+    training.mkdir()
+    (training / "names.tsv").write_text("سعدی\tsaʔdiː\n", encoding="utf-8")
+    monkeypatch.chdir(training)
+    config = XTTSConfig(text_symbols="graphemes", n_mels=20, lexicons={"fa": "names.tsv"})
+    save_checkpoint(training / "run", model, config)
+    assert differences(read_checkpoint("run"), config) == []
+    expected = TextSettings.from_config(config.data).fingerprint()
+
+    (training / "run").rename(elsewhere)
+    (training / "names.tsv").unlink()
+    monkeypatch.chdir(tmp_path)
+    for given in (elsewhere, "elsewhere"):
+        checkpoint = read_checkpoint(given)
+        monkeypatch.chdir(training)
+        assert checkpoint.config.data.lexicons == {"fa": str(elsewhere / "lexicon-fa.tsv")}
+        assert TextSettings.from_config(checkpoint.config.data).fingerprint() == expected
+        assert checkpoint.settings["lexicon_fa"] == expected["lexicon_fa"]
+        monkeypatch.chdir(tmp_path)
+
+
+def test_a_lexicon_that_is_not_in_the_checkpoint_is_where_the_configuration_says(tmp_path, model, config):
+    with new_checkpoint(tmp_path / "old") as folder:
+        write_model(folder, model, config)
+        config.data.lexicons = {"fa": "names.tsv"}
+        config.to_yaml(folder / "config.yaml")
+    assert read_checkpoint(tmp_path / "old").config.data.lexicons == {"fa": "names.tsv"}
 
 
 def test_no_folder_is_said_so(tmp_path):

@@ -14,6 +14,7 @@ from small_corpus import RATE, configure, make_corpus, write_audio
 from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
+from myxtts.data.store_format import INDEX_FILE
 from myxtts.errors import DataError, StoreError
 
 
@@ -136,6 +137,59 @@ def test_auto_turns_to_runtime_when_much_of_the_data_cannot_be_read(corpus):
     assert "3 of 12 clips cannot be read" in prepared.reason
 
 
+def remove(corpus, *numbers):
+    for number in numbers:
+        (corpus / "wavs" / f"clip-{number}.wav").unlink()
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("mode", ["auto", "runtime"])
+def test_lines_that_give_no_clip_are_said_in_one_line(corpus, caplog, mode):
+    remove(corpus, 4)
+    prepared = prepare(configure(corpus, preprocessing_mode=mode))
+    assert prepared.mode == ("precompute" if mode == "auto" else "runtime")
+    assert len(prepared.metadata.clips) == 11
+    (said,) = warnings_of(caplog)
+    assert said.startswith(
+        f"1 line of the metadata gives no clip, the first: {corpus / 'metadata.csv'}:5: no audio file"
+    )
+    assert said.endswith("`myxtts check-data` lists them")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_line_with_several_problems_is_one_line(corpus, caplog):
+    with open(corpus / "metadata.csv", "a") as file:
+        file.write("clip-99|\n")
+    prepare(configure(corpus))
+    assert warnings_of(caplog)[0].startswith("1 line of the metadata gives no clip")
+
+
+def test_a_sound_data_set_is_prepared_without_a_word(corpus, caplog):
+    prepare(configure(corpus))
+    assert warnings_of(caplog) == []
+
+
+def test_auto_takes_a_data_set_that_is_half_copied_to_be_incomplete(corpus, caplog):
+    remove(corpus, 1, 2, 3, 4, 5)
+    spoil(corpus, 6)
+    prepared = prepare(configure(corpus))
+    assert (prepared.mode, len(prepared.metadata.clips)) == ("runtime", 7)
+    assert "6 of 12 clips cannot be read" in prepared.reason
+    lines, fallback = warnings_of(caplog)
+    assert lines.startswith("5 lines of the metadata give no clip")
+    assert prepared.reason in fallback
+
+
+def test_auto_does_not_replace_a_whole_store_when_half_of_the_audio_is_gone(corpus):
+    whole = prepare(configure(corpus)).store.path
+    remove(corpus, 1, 2, 3, 4, 5)
+    assert prepare(configure(corpus)).mode == "runtime"
+    assert len(FeatureStore.open(whole.parent)) == 12
+
+
 def test_precompute_mode_stops_at_a_single_bad_clip_with_its_reason(corpus):
     spoil(corpus, 4)
     with pytest.raises(DataError) as caught:
@@ -182,6 +236,52 @@ def test_cache_verification_checks_the_index_whenever_the_store_is_opened(corpus
     for verification in (True, False):
         prepare(configure(corpus, cache_verification=verification)).store.close()
         assert seen[-1] == ("quick" if verification else "none")
+
+
+def test_without_cache_verification_a_changed_index_is_used_as_it_is(corpus):
+    version = prepare(configure(corpus)).store.path
+    store = FeatureStore.open(version)
+    index = version / INDEX_FILE
+    content, checksums = bytearray(index.read_bytes()), store.index["mel_checksum"].tobytes()
+    content[content.index(checksums)] ^= 1
+    store.close()
+    index.write_bytes(content)
+    unchecked = prepare(configure(corpus, cache_verification=False))
+    assert (unchecked.reason, unchecked.store.path) == ("the store is up to date", version)
+    unchecked.store.close()
+    assert prepare(configure(corpus)).reason == "a new version of the store was made"
+
+
+def test_separate_sets_with_the_same_ids_are_both_in_the_store(tmp_path):
+    make_corpus(tmp_path / "a", clips=3)
+    make_corpus(tmp_path / "b", clips=2)
+    write_audio(tmp_path / "b" / "wavs" / "clip-0.wav", RATE, seed=99)
+    prepared = prepare(
+        configure(
+            tmp_path / "a",
+            metadata_train_file="metadata.csv",
+            metadata_eval_file=str(tmp_path / "b" / "metadata.csv"),
+            wavs_eval_dir=str(tmp_path / "b" / "wavs"),
+            preprocessing_mode="precompute",
+        )
+    )
+    assert list(prepared.store.ids) == ["clip-0", "clip-1", "clip-2", "b/clip-0", "b/clip-1"]
+    assert prepared.metadata.splits == ["train", "train", "train", "val", "val"]
+    lengths = prepared.store.mel_lengths
+    assert lengths[3] == RATE // 256
+    assert lengths[3] != lengths[0]
+    assert lengths[4] == lengths[1]
+
+
+def test_the_clips_of_runtime_mode_are_looked_at_once(corpus, caplog):
+    spoil(corpus, 4)
+    prepared = prepare(configure(corpus, preprocessing_mode="runtime"))
+    clips, usable = prepared.runtime_clips
+    assert len(clips) == len(usable.clips) == 11
+    assert prepared.runtime_clips[0] is clips
+    (said,) = warnings_of(caplog)
+    assert said.startswith("1 clips are left out: ")
+    assert "clip-4.wav" in said
 
 
 def test_the_report_tells_mode_size_reused_and_rebuilt(corpus):

@@ -62,6 +62,11 @@ def test_a_run_without_steps_has_nothing_to_read(tmp_path: Path) -> None:
     assert RunTiming(tmp_path).read() is None
 
 
+def test_a_timing_file_that_cannot_be_opened_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / TIMING_FILE).mkdir()
+    assert RunTiming(tmp_path).read() is None
+
+
 def test_steps_are_read_as_they_are_written_and_compiled_ones_not_counted(tmp_path: Path) -> None:
     file = write_steps(tmp_path, step(1, compiled=True, stall_ms=0))
     timing = RunTiming(tmp_path)

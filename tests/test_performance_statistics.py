@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.performance.statistics import RunningStatistics
+from myxtts.performance.statistics import RunningStatistics, variation_verdict
 
 values = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 
@@ -38,10 +38,12 @@ def test_quantiles_cover_the_most_recent_values(stream):
     assert [summary.p50, summary.p95, summary.p99] == pytest.approx(expected)
 
 
-@settings(max_examples=100, deadline=None)
-@given(values)
-def test_recent_values_come_oldest_first(stream):
-    assert statistics_of(stream).recent().tolist() == stream[-50:]
+@pytest.mark.parametrize(
+    ("variation", "verdict"),
+    [(0.0, "stable"), (0.19, "stable"), (0.2, "moderate"), (0.5, "moderate"), (0.51, "high")],
+)
+def test_variation_is_judged_by_the_thresholds_of_the_reference_documents(variation, verdict):
+    assert variation_verdict(variation) == verdict
 
 
 def test_the_deviation_of_small_differences_between_large_values_survives():

@@ -180,26 +180,36 @@ def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, monkeypatch):
-    deadly = (
-        "import sys; sys.path[:] = sys.argv[2:]\n"
+@pytest.fixture
+def other_worker(tmp_path, monkeypatch):
+    """Has workers run another module."""
+
+    def put_in_place(program):
+        (tmp_path / "other_worker.py").write_text(program)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(worker_pool, "_WORKER", "other_worker")
+
+    return put_in_place
+
+
+def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, other_worker):
+    other_worker(
         "import os, signal\n"
-        "from myxtts.data.building import features, feature_worker\n"
+        "from myxtts.data.building import features\n"
+        "from myxtts.data.building.feature_worker import main\n"
         "read = features.read_audio\n"
         "def deadly(path, rate):\n"
         "    if 'clip-3' in path: os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    return read(path, rate)\n"
         "features.read_audio = deadly\n"
-        "feature_worker.main(int(sys.argv[1]))\n"
     )
-    monkeypatch.setattr(worker_pool, "_PROGRAM", deadly)
     result = precompute(configure(corpus, num_workers=2))
     assert [(entry.id, "SIGSEGV" in entry.reason) for entry in result.failed] == [("clip-3", True)]
     assert result.clips == 7
 
 
-def test_workers_that_cannot_start_are_one_line(corpus, monkeypatch):
-    monkeypatch.setattr(worker_pool, "_PROGRAM", "raise SystemExit('no such library')")
+def test_workers_that_cannot_start_are_one_line(corpus, other_worker):
+    other_worker("raise SystemExit('no such library')\n")
     with pytest.raises(StoreError, match="could not start: no such library"):
         precompute(configure(corpus))
 
@@ -409,6 +419,32 @@ def test_a_version_stays_while_it_is_open_and_goes_when_nobody_needs_it(corpus):
     make_corpus(corpus, clips=1, first=9)
     new = precompute(config).version
     assert StoreFolder(old.parent).versions() == [new]
+
+
+def test_a_store_is_removed_unless_somebody_has_it_open_or_builds_it(corpus):
+    folder = StoreFolder(precompute(configure(corpus)).version.parent)
+    with FeatureStore.open(folder.path):
+        assert not folder.remove()
+    with folder.lock():
+        assert not folder.remove()
+    assert len(FeatureStore.open(folder.path)) == 8
+    assert folder.remove()
+    assert not folder.path.exists()
+    assert folder.path.parent.exists()
+
+
+def test_a_builder_that_waited_for_a_store_that_was_removed_builds_it_anew(corpus):
+    folder = StoreFolder(precompute(configure(corpus)).version.parent)
+    make_corpus(corpus, clips=1, first=8)
+    with folder.lock():
+        build = start_build(corpus)
+        assert "waiting for process" in build.stderr.readline()
+        shutil.rmtree(folder.path)
+    out, err = build.communicate(timeout=120)
+    assert build.returncode == 0, err
+    assert Path(out.split()[-1]).parent == folder.path
+    with folder.lock(wait=False):
+        pass
 
 
 def test_readers_find_a_version_whatever_is_published_meanwhile(corpus):

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_samples import BANDS, data_folder
+from training_samples import BANDS, configure, data_folder
 
 from myxtts.cli import app
-from myxtts.data.batch_source import AllShapesSeen
+from myxtts.cli.profile import _trace
+from myxtts.config.config import XTTSConfig
+from myxtts.data.batch_source import AllShapesSeen, BatchSource
 from myxtts.data.batching import BatchPlan
+from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.performance.loading_profile import loading_verdict, profile_loading
+from myxtts.training import measured_steps
+from myxtts.training.device import Device, prepare_device
+from myxtts.training.measured_steps import StepRunner
+from myxtts.training.step import Shape
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 
@@ -126,6 +133,23 @@ def test_loading_alone_for_people_and_for_tensorboard(
     assert "5 batches of 4 clips, mode precompute, 1 workers" in out
     assert "step" not in out
     assert list(trace.rglob("*.xplane.pb"))
+
+
+def test_every_shape_of_the_step_is_compiled_before_it_is_traced(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[Shape] = []
+
+    class Watched(StepRunner):
+        def __init__(self, config: XTTSConfig, device: Device) -> None:
+            super().__init__(config, device, compiled.append)
+
+    monkeypatch.setattr(measured_steps, "StepRunner", Watched)
+    config = configure(data, tmp_path)
+    source = BatchSource.build(LJSpeechDataset(None, config).prepare(), config.data, "train")
+    _trace(tmp_path / "trace", config, source, prepare_device(config.training), batches=1, model=True)
+    assert len(set(compiled)) == len(source.plan.buckets) == 2
+    assert list((tmp_path / "trace").rglob("*.xplane.pb"))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
 from myxtts.data.audio_loader import add_device_features
 from myxtts.data.audio_samples import read_samples
+from myxtts.data.batch_source import BatchSource
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.performance.python_functions import python_functions
@@ -116,6 +117,18 @@ def test_clips_that_cannot_be_read_are_left_out_and_named(tmp_path: Path, caplog
     assert len(source.clips) == 6
     assert "2 clips are left out" in caplog.text
     assert "c002" in caplog.text
+
+
+def test_both_splits_are_made_from_clips_that_were_looked_at_once(
+    mixed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = data_set(mixed)
+    prepared = train.prepare()
+    sources = [BatchSource.build(prepared, train.config, split) for split in ("train", "val")]
+    for source in sources:
+        source.dataset(epochs=1)
+    assert sources[0].clips is sources[1].clips
+    assert [record.getMessage()[:13] for record in caplog.records] == ["3 of 12 files"]
 
 
 def test_a_file_that_changes_under_way_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import json
 import logging
+import os
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +23,19 @@ from training_samples import BANDS, BATCHES, batch, configure, data_folder, smal
 
 from myxtts import hardware
 from myxtts.config.config import TrainingConfig, XTTSConfig
+from myxtts.data.metadata import read_metadata
 from myxtts.errors import CheckpointError, DataError, TrainingError, UsageError
 from myxtts.hardware import Gpu
 from myxtts.inference.xtts_inference import XTTSInference
 from myxtts.models.checkpoint import read_checkpoint
+from myxtts.performance.gpu_metrics import GpuReading
+from myxtts.performance.host_metrics import HostReader
+from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.sampling import Reading
 from myxtts.training import device as device_module
 from myxtts.training import optimizer as optimizer_module
 from myxtts.training.auto_batch import Trial, candidate_budgets, choose, find_frame_budget
-from myxtts.training.device import Device, precision_policy, prepare_device
+from myxtts.training.device import Device, gpus_named, precision_policy, prepare_device, usable_gpus
 from myxtts.training.going_wrong import is_out_of_memory, out_of_memory
 from myxtts.training.record_file import read_records
 from myxtts.training.result import TrainingResult
@@ -198,8 +211,14 @@ def test_a_run_goes_on_where_it_stood_and_a_finished_one_says_so(data: Path, tmp
     assert result.step == 4
     steps = [one["step"] for one in read_records(tmp_path / "run" / "log.jsonl") if "total" in one]
     assert steps == [1, 2, 3, 4]
-    with pytest.raises(UsageError, match="raise --epochs or --max-steps"):
-        train(longer, resume=True)
+    log = (tmp_path / "run" / "log.jsonl").read_bytes()
+    watched = Watched([])
+    _, result = train(longer, resume=True, observer=watched)
+    assert (result.reason, result.step, result.signal, result.best_step) == ("finished", 4, None, 4)
+    assert watched.messages == [
+        "nothing left to do: the run has done 4 of 4 steps; raise --epochs or --max-steps to go on"
+    ]
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == log
 
 
 def test_resuming_where_there_is_nothing_begins(data: Path, tmp_path: Path) -> None:
@@ -208,13 +227,106 @@ def test_resuming_where_there_is_nothing_begins(data: Path, tmp_path: Path) -> N
     assert result.step == 1
 
 
+def test_a_run_that_stopped_early_is_not_resumed_until_it_may_be_more_patient(data: Path, tmp_path: Path) -> None:
+    def go_on(**changes: Any) -> tuple[TrainingResult, list[str]]:
+        settings = {"validate_every": 1, "learning_rate": 1e-12, "early_stopping_patience": 1}
+        watched = Watched([])
+        config = eager(data, tmp_path / "run", **(settings | changes))
+        trainer = XTTSTrainer(config, small_model(), resume=True, observer=watched)
+        return trainer.train(one_batch_forever(), one_batch_forever(1)), watched.messages
+
+    first, _ = go_on()
+    second, messages = go_on()
+    assert (second.reason, second.step) == (first.reason, first.step) == ("early stopping", first.step)
+    assert "raise early_stopping_patience to go on" in messages[0]
+    third, _ = go_on(early_stopping_patience=3)
+    assert third.step > first.step
+
+
+def run_of_two_steps(data: Path, folder: Path, validation: tf.data.Dataset, **options: Any) -> TrainingResult:
+    config = eager(data, folder, max_steps=2, validate_every=2)
+    trainer = XTTSTrainer(config, small_model(), resume=True, **options)
+    return trainer.train(one_batch_forever(), validation)
+
+
+def test_a_last_validation_that_was_interrupted_is_made_up_for(data: Path, tmp_path: Path) -> None:
+    def interrupted() -> Iterator[dict[str, tf.Tensor]]:
+        yield batch()
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            time.sleep(0.01)
+            yield batch()
+
+    spec = one_batch_forever(1).element_spec
+    result = run_of_two_steps(
+        data, tmp_path / "run", tf.data.Dataset.from_generator(interrupted, output_signature=spec)
+    )
+    assert (result.reason, result.signal, result.step, result.best_step) == ("interrupted", signal.SIGTERM, 2, None)
+    again = run_of_two_steps(data, tmp_path / "run", one_batch_forever(1))
+    assert (again.reason, again.signal, again.step, again.best_step) == ("finished", None, 2, 2)
+    assert read_checkpoint(tmp_path / "run").path.name == "best"
+    watched = Watched([])
+    run_of_two_steps(data, tmp_path / "run", one_batch_forever(1), observer=watched)
+    assert watched.messages[0].startswith("nothing left to do")
+
+
+def test_a_signal_after_the_last_validation_interrupts_nothing(data: Path, tmp_path: Path) -> None:
+    class Late(Watched):
+        def validated(self, step: int, validation: object, best: bool) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    result = run_of_two_steps(data, tmp_path / "run", one_batch_forever(1), observer=Late([]))
+    assert (result.reason, result.signal, result.best_step) == ("finished", None, 2)
+
+
+def test_what_a_resumed_run_read_is_not_kept_in_memory(data: Path, tmp_path: Path) -> None:
+    class Memory(Watched):
+        kept = True
+
+        def logged(self, progress: object) -> None:
+            gc.collect()
+            self.kept = state() is not None
+
+    train(eager(data, tmp_path / "run", max_steps=1))
+    watched = Memory([])
+    trainer = XTTSTrainer(eager(data, tmp_path / "run", max_steps=2), small_model(), resume=True, observer=watched)
+    assert trainer._restored is not None
+    state = weakref.ref(trainer._restored)
+    trainer.train(*trainer.prepare_datasets())
+    assert not watched.kept
+
+
+def test_a_trainer_trains_once(run: Run) -> None:
+    with pytest.raises(UsageError, match=r"this trainer has trained.*resume=True"):
+        run.trainer.train(one_batch_forever())
+
+
+@pytest.mark.parametrize("moment", ["begin", "prepare", "train"])
+def test_a_trainer_that_fails_gives_its_folder_free(data: Path, tmp_path: Path, moment: str) -> None:
+    folder = tmp_path / "run"
+    if moment == "begin":
+        with pytest.raises(CheckpointError):
+            XTTSTrainer(eager(data, folder), small_model(), init_from=tmp_path / "nowhere")
+    elif moment == "prepare":
+        trainer = XTTSTrainer(eager(tmp_path / "nowhere", folder), small_model())
+        with pytest.raises(DataError):
+            trainer.prepare_datasets()
+    else:
+        trainer = XTTSTrainer(eager(data, folder), small_model())
+        with pytest.raises(UsageError, match="no end"):
+            trainer.train(one_batch_forever(), one_batch_forever())
+    assert "performance-sampler" not in [thread.name for thread in threading.enumerate()]
+    again = RunFolder(folder)
+    again.open(resume=False)
+    again.close()
+
+
 def test_other_data_is_not_resumed_and_the_change_is_named(run: Run) -> None:
     changed = run.config.model_copy(update={"data": run.config.data.model_copy(update={"batch_size": 5})})
     changed.training.max_steps = 20
     trainer = XTTSTrainer(changed, small_model(), resume=True)
     with pytest.raises(DataError, match="batch_size 4 → 5"):
         trainer.prepare_datasets()
-    trainer.folder.close()
     changed.training.max_steps = 12
 
 
@@ -230,14 +342,14 @@ def test_a_run_can_begin_with_the_weights_of_another(run: Run, data: Path, tmp_p
     expected = XTTSInference(None, run.folder / "best").model
     for one, two in zip(weights_of(expected), weights_of(trainer.model), strict=True):
         np.testing.assert_array_equal(one, two)
-    trainer.folder.close()
+    trainer.close()
 
 
 def test_without_a_model_the_configuration_decides(data: Path, tmp_path: Path) -> None:
     trainer = XTTSTrainer(configure(data, tmp_path / "run", size="tiny", decoder="flow"))
     assert trainer.model.decoder_kind == "flow"
     assert trainer.model.dtype_policy.name == "float32"
-    trainer.folder.close()
+    trainer.close()
 
 
 # Other people's data
@@ -270,14 +382,40 @@ def test_validation_data_without_an_end_is_refused(data: Path, tmp_path: Path) -
         trainer.train(one_batch_forever(), one_batch_forever())
 
 
-def test_a_pipeline_that_fails_ends_in_one_line(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["training", "validation"])
+def test_a_pipeline_that_fails_ends_in_one_line(data: Path, tmp_path: Path, part: str) -> None:
     def fail(one: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         with tf.control_dependencies([tf.debugging.Assert(False, ["the file changed"])]):
             return {name: tf.identity(value) for name, value in one.items()}
 
-    trainer = XTTSTrainer(eager(data, tmp_path / "run"), small_model())
+    trainer = XTTSTrainer(eager(data, tmp_path / "run", max_steps=1), small_model())
+    batches = {"training": one_batch_forever(), "validation": one_batch_forever(1)}
+    batches[part] = batches[part].map(fail)
     with pytest.raises(DataError, match="a batch cannot be loaded"):
-        trainer.train(one_batch_forever().map(fail))
+        trainer.train(batches["training"], batches["validation"])
+
+
+def test_a_validation_clip_that_is_gone_is_named(tmp_path: Path) -> None:
+    config = eager(data_folder(tmp_path), tmp_path / "run", preprocessing_mode="runtime", max_steps=1)
+    trainer = XTTSTrainer(config, small_model())
+    datasets = trainer.prepare_datasets()
+    metadata = read_metadata(config.data)
+    for row in metadata.rows("val"):
+        Path(metadata.clips[row].audio_path).unlink()
+    with pytest.raises(DataError, match=r"^a batch cannot be loaded: .*\.wav"):
+        trainer.train(*datasets)
+
+
+def test_a_best_that_could_not_be_saved_does_not_stand_in_the_way_of_the_next(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = eager(data, tmp_path / "run", max_steps=2, validate_every=1, learning_rate=1e-12)
+    trainer = XTTSTrainer(config, small_model())
+    (tmp_path / "run" / f".step-00000001.{os.getpid()}.new").write_text("in the way of the first checkpoint")
+    result = trainer.train(one_batch_forever(), one_batch_forever(1))
+    assert "the checkpoint of step 1 cannot be saved" in caplog.text
+    assert result.best_step == 2
+    assert read_checkpoint(tmp_path / "run" / "best").details["step"] == 2
 
 
 # Going wrong
@@ -394,6 +532,47 @@ def test_a_gpu_that_is_not_there_cannot_be_asked_for() -> None:
         prepare_device(TrainingConfig(device="gpu"))
 
 
+def test_gpus_are_known_by_name_since_tensorflow_numbers_them_otherwise_than_the_driver() -> None:
+    small, large = Gpu("NVIDIA GeForce RTX 3060", 12 << 30), Gpu("NVIDIA A100-SXM4-80GB", 80 << 30)
+    assert gpus_named([large.name], [small, large]) == [large]
+    assert gpus_named([large.name, small.name], [small, large]) == [large, small]
+    assert gpus_named([small.name, small.name], [small, small]) == [small, small]
+    assert gpus_named(["NVIDIA A100-SXM4-80GB MIG 1g.10gb"], [large]) == [Gpu("NVIDIA A100-SXM4-80GB MIG 1g.10gb", 0)]
+    assert gpus_named([small.name], []) == [Gpu(small.name, 0)]
+
+
+def test_usable_gpus_are_those_that_tensorflow_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = device_module.tf.config
+    present = [Gpu("first", 8 << 30), Gpu("second", 24 << 30)]
+    monkeypatch.setattr(hardware, "gpus", lambda: present)
+    monkeypatch.setattr(config, "list_physical_devices", lambda kind: ["second"])
+    monkeypatch.setattr(config.experimental, "get_device_details", lambda one: {"device_name": one})
+    assert usable_gpus("auto") == present[1:]
+    assert usable_gpus("cpu") == ()
+    monkeypatch.setattr(config, "list_physical_devices", lambda kind: [])
+    assert usable_gpus("auto") == ()
+
+
+def test_the_progress_line_shows_the_gpu_that_the_run_is_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Seen(Watched):
+        gpu = None
+
+        def logged(self, progress: Any) -> None:
+            self.gpu = progress.gpu
+
+    gpus = tuple(GpuReading(k, f"GPU {k}", 0.5, *[None] * 7, ()) for k in range(2))
+    reading = Reading(0.0, HostReader().read(), gpus)
+    monkeypatch.setattr(PerformanceMonitor, "latest_reading", reading)
+    for name, expected in (("GPU 1", gpus[1]), (None, None)):
+        watched = Seen([])
+        trainer = XTTSTrainer(eager(data, tmp_path / f"{name}", max_steps=1), small_model(), observer=watched)
+        trainer.device = dataclasses.replace(trainer.device, gpu_name=name)
+        trainer.train(one_batch_forever())
+        assert watched.gpu == expected
+
+
 @pytest.mark.parametrize(
     ("limit", "expected"), [(None, [("growth", True)]), (4096, [("limit", 4096)])], ids=["grows", "limited"]
 )
@@ -410,8 +589,9 @@ def test_gpu_memory_grows_or_has_a_limit(
         "set_logical_device_configuration",
         lambda one, limits: calls.append(("limit", limits[0].memory_limit)),
     )
-    monkeypatch.setattr(config.experimental, "get_device_details", lambda one: {"compute_capability": (8, 9)})
-    assert prepare_device(TrainingConfig(gpu_memory_limit_mb=limit)) == Device("/GPU:0", (8, 9))
+    details = {"compute_capability": (8, 9), "device_name": "a GPU"}
+    monkeypatch.setattr(config.experimental, "get_device_details", lambda one: details)
+    assert prepare_device(TrainingConfig(gpu_memory_limit_mb=limit)) == Device("/GPU:0", (8, 9), "a GPU")
     assert calls == expected
 
 

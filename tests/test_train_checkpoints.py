@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -139,6 +140,23 @@ def test_a_newer_best_takes_the_place_of_the_older(tmp_path: Path, config: XTTSC
     assert os.readlink(tmp_path / "best") == "step-00000003"
 
 
+def test_where_there_are_no_links_a_file_names_the_best(
+    tmp_path: Path, config: XTTSConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    folder, step = RunFolder(tmp_path), make_step(config)
+    config.training.keep_checkpoints = 1
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    for number in (1, 2, 3):
+        assert save(folder, config, step, number, best=number < 3) is None
+    assert [step_of(path) for path in folder.checkpoints()] == [2, 3]
+    assert folder.best == folder.checkpoint(2)
+    for given in (tmp_path, tmp_path / "best"):
+        assert read_checkpoint(given).details == {"step": 2}
+
+
 def damage(path: Path, how: str) -> None:
     if how == "bit":
         data = bytearray((path / ARRAYS).read_bytes())
@@ -210,6 +228,28 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match="cannot be used for a run"):
         RunFolder(tmp_path / "file" / "run").open(resume=False)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(TrainingError, match=r"cannot be used for a run \(Permission denied\)"):
+        RunFolder(tmp_path).open(resume=False)
+
+
+# What cannot be saved
+
+
+def test_a_checkpoint_whose_lexicon_is_gone_is_said_and_training_goes_on(
+    tmp_path: Path, config: XTTSConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    config.data.lexicons = {"fa": str(tmp_path / "gone.tsv")}
+    reason = save(RunFolder(tmp_path / "run"), config, make_step(config), 1)
+    assert reason is not None
+    assert "gone.tsv cannot be read" in reason
+    assert "the checkpoint of step 1 cannot be saved" in caplog.text
 
 
 # A full disk

@@ -9,11 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from training_samples import BANDS, data_folder
 
+from myxtts import hardware
 from myxtts.cli import options, train
+from myxtts.cli.machine_config import loading_errors, resolve_for_machine
 from myxtts.config.config import XTTSConfig
 from myxtts.data.metadata import read_metadata
+from myxtts.errors import TrainingError
+from myxtts.hardware import Gpu
+from myxtts.training import device
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,24 +70,76 @@ def test_a_run_is_begun_resumed_and_spoken_with(data: Path, tmp_path: Path, run_
     assert "continuing after step 3" in second.stderr
     assert second.stdout == ""
 
+    third = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--json")
+    assert third.returncode == 0, third.stderr
+    assert "nothing left to do: the run has done 5 of 5 steps" in third.stderr
+    result = json.loads(third.stdout)
+    assert (result["reason"], result["step"], result["performance"]["steps"]) == ("finished", 5, 0)
+
     spoken = run_myxtts(
         "synthesize", "--checkpoint", run / "best", "--text", "word", "--output", tmp_path / "out.wav"
     )
     assert spoken.returncode == 0, spoken.stderr
 
 
+def test_a_job_that_always_resumes_finds_its_batches_at_first_only(
+    data: Path, tmp_path: Path, run_myxtts: MyXTTS
+) -> None:
+    run = tmp_path / "run"
+    given = ("--data-path", data, "--checkpoint-dir", run, "--resume", "--auto-batch", *QUICK)
+    first = run_myxtts("train", "--max-steps", 1, *given)
+    assert first.returncode == 0, first.stderr
+    assert "max_frames_per_batch is " in first.stderr
+    budget = XTTSConfig.from_yaml(run / "config.yaml").data.max_frames_per_batch
+    assert budget is not None
+    second = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--auto-batch", "--max-steps", 2)
+    assert second.returncode == 0, second.stderr
+    assert "max_frames_per_batch is " not in second.stderr
+    assert f"batches of {budget:,} frames" in second.stderr
+
+
 def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> None:
-    for name, lines in (("train", slice(1, 20)), ("val", slice(20, None))):
+    for name, lines in (("train-1.1", slice(1, 20)), ("val", slice(20, None))):
         folder = tmp_path / name
         folder.mkdir()
         shutil.copytree(data / "wavs", folder / "wavs")
         content = (data / "metadata.csv").read_text().splitlines()
         (folder / "metadata.csv").write_text("\n".join([content[0], *content[lines]]) + "\n")
-    for given in ((tmp_path / "train", tmp_path / "val"), (tmp_path / "train/metadata.csv", tmp_path / "val")):
+    for train_data in (tmp_path / "train-1.1", tmp_path / "train-1.1/metadata.csv"):
+        given = train_data, tmp_path / "val"
         config = options.load_config(**train._separate_sets(None, *given)).config
         metadata = read_metadata(config.data)
         metadata.require_usable()
         assert (len(metadata.rows("train")), len(metadata.rows("val"))) == (19, 9)
+
+
+def test_on_a_machine_without_a_gpu_a_key_without_effect_is_said_once(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "gpus", list)
+    (tmp_path / "old.yaml").write_text("shuffle_buffer_multiplier: 10")
+    resolve_for_machine(tmp_path / "old.yaml", None, None, data_path=data)
+    assert sum("has no effect" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_what_nobody_chose_is_chosen_for_the_gpu_that_tensorflow_uses(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = Gpu("NVIDIA GeForce RTX 3060", 12 << 30), Gpu("NVIDIA GeForce RTX 4090", 24 << 30)
+    for present, usable, batch_size in (
+        ([small, large], [large], 32),
+        ([], [large], 32),
+        ([large], [], 16),
+        ([large, small], [large, small], 32),
+    ):
+        monkeypatch.setattr(hardware, "gpus", lambda present=present: present)
+        monkeypatch.setattr(device, "usable_gpus", lambda _, usable=usable: usable)
+        assert resolve_for_machine(None, None, None, data_path=data).config.data.batch_size == batch_size
+
+
+def test_a_lack_of_memory_is_not_taken_for_a_clip_that_cannot_be_loaded() -> None:
+    with pytest.raises(TrainingError, match=r"^out of memory; lower batch_size"), loading_errors():
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[1,2]")
 
 
 @pytest.mark.parametrize(

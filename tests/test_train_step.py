@@ -199,6 +199,39 @@ def test_accumulated_batches_move_the_weights_once() -> None:
     assert int(step.optimizer.iterations) == 1
 
 
+def moved(step: TrainingStep, batches: list[dict[str, tf.Tensor]]) -> list[bool]:
+    """After which of the batches the weights were others than before."""
+    found = []
+    for one in batches:
+        before = weights_of(step.model)
+        step(one)
+        found.append(any((old != new).any() for old, new in zip(before, weights_of(step.model), strict=True)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("policy", "graph"), [("float32", False), ("mixed_float16", True)], ids=["float32", "float16"]
+)
+def test_a_skipped_batch_counts_in_its_optimizer_step_and_adds_nothing(policy: str, graph: bool) -> None:
+    model = small_model(dtype=policy)
+    step = make_step(model, enable_graph_mode=graph, gradient_accumulation_steps=2)
+    batches = [batch(seed=0), with_infinity(batch(seed=1)), with_infinity(batch(seed=2)), batch(seed=3)]
+    assert moved(step, batches) == [False, True, False, True]
+    assert int(step.optimizer.iterations) == 2
+    assert step.skipped == 2
+
+
+def test_what_a_skipped_batch_leaves_of_its_optimizer_step_is_the_others_share() -> None:
+    config = {"enable_graph_mode": False, "gradient_clip_norm": None, "ema_decay": None}
+    skipping = make_step(gradient_accumulation_steps=2, **config)
+    whole = make_step(**config)
+    for one in (with_infinity(batch(seed=1)), batch(seed=0)):
+        skipping(one)
+    whole(batch(seed=0))
+    for expected, found in zip(whole.optimizer._momentums, skipping.optimizer._momentums, strict=True):
+        np.testing.assert_allclose(2 * found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7)
+
+
 def test_the_average_follows_the_weights_with_the_configured_decay() -> None:
     step = make_step(enable_graph_mode=False, ema_decay=0.5, gradient_clip_norm=None)
     step(batch(seed=0))
@@ -285,6 +318,16 @@ def test_kept_alignments_are_looked_up_by_clip_and_padded() -> None:
     assert kept.known.tolist() == [True, False, True]
     found = kept.on_device()(tf.constant([0, 2, -1], tf.int64), tf.zeros([3, 5], tf.int32))
     assert found.numpy().tolist() == [[5, 6, 7, 0, 0], [1, 2, 3, 4, 0], [0, 0, 0, 0, 0]]
+
+
+def test_a_step_reads_no_int32_variable_which_tensorflow_would_keep_on_the_host() -> None:
+    one = batch()
+    step = make_step()
+    kept = KeptAlignments(one["token_lengths"].numpy())
+    step.use_alignments(kept)
+    types = {variable.dtype for variable in step._run.get_concrete_function().graph.variables}
+    assert tf.float32 in types
+    assert tf.int32 not in types
 
 
 @pytest.mark.parametrize("level", ["basic", pytest.param("enhanced", marks=pytest.mark.soak)])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from myxtts.errors import TrainingError
 from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.flight import Completed, Dispatched, Flight
+from myxtts.training.journal import Journal
 from myxtts.training.progress import Progress, time_text
 from myxtts.training.record_file import RecordFile, read_records
 from myxtts.training.step_times import COMPILING, Rates, StepTimes
@@ -274,6 +278,45 @@ def test_a_full_disk_costs_lines_and_not_the_run(tmp_path: Path, caplog: pytest.
     assert len(caplog.records) == 1
     assert "No space left on device" in caplog.text
     file.close()
+
+
+def test_a_file_that_cannot_be_begun_again_ends_in_one_line_and_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "timing.jsonl"
+    lines = "".join(f'{{"batch":{batch}}}\n' for batch in range(10_000))
+    path.write_text(lines)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"timing\.jsonl: cannot be written"):
+            RecordFile(path, keep_until=9_999)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == lines
+    assert [entry.name for entry in tmp_path.iterdir()] == ["timing.jsonl"]
+
+
+def test_what_a_run_had_to_draw_when_it_ended_is_drawn(tmp_path: Path, monitor: PerformanceMonitor) -> None:
+    journal = Journal(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
+    journal.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
+    journal.close()
+    events = tmp_path.glob("tensorboard/*")
+    tags = {
+        value.tag
+        for file in events
+        for event in tf.compat.v1.train.summary_iterator(str(file))
+        for value in event.summary.value
+    }
+    assert "loss/total" in tags
+
+
+def test_a_drawing_that_fails_does_not_keep_the_run_from_ending(
+    tmp_path: Path, monitor: PerformanceMonitor, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "tensorboard").write_text("a file in the folder's place")
+    journal = Journal(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
+    journal.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
+    journal.close()
+    assert "training goes on" in caplog.text
 
 
 # What people see

@@ -14,8 +14,11 @@ from training_samples import BANDS, configure, data_folder
 from myxtts.cli import app
 from myxtts.config.config import XTTSConfig
 from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.store import FeatureStore
 from myxtts.performance.tuning import ROUNDS, Axis, Comparison, TrialFailed, tune
-from myxtts.training.tuning_trial import FRAME_BUDGET, axes
+from myxtts.training.device import prepare_device
+from myxtts.training.tuning_trial import FRAME_BUDGET, TuningTrial, axes
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 
@@ -159,6 +162,85 @@ def test_what_has_no_effect_is_not_tried(data: Path, tmp_path: Path) -> None:
     assert axes(config, source, frame_budget=False) == []
 
 
+# The stores that trials need
+
+
+def stores(cache: Path) -> set[str]:
+    """Precisions of the stores in a cache folder."""
+    return {FeatureStore.open(folder).manifest.mel_dtype for folder in cache.iterdir()} if cache.exists() else set()
+
+
+@pytest.fixture
+def start(data: Path, tmp_path: Path) -> XTTSConfig:
+    return configure(data, tmp_path, cache_dir=str(tmp_path / "cache"))
+
+
+def trial_of(config: XTTSConfig) -> TuningTrial:
+    return TuningTrial(config, prepare_device(config.training), steps=1, simulated_step=0.0)
+
+
+def test_a_store_that_was_only_tried_is_removed_again(start: XTTSConfig, tmp_path: Path) -> None:
+    with trial_of(start) as trial:
+        trial({})
+        trial({"mel_dtype": "float32"})
+        assert stores(tmp_path / "cache") == {"float16", "float32"}
+        trial.keep({"num_workers": 2})
+    assert stores(tmp_path / "cache") == {"float16"}
+    assert LJSpeechDataset(None, start).prepare().reason == "the store is up to date"
+
+
+def test_a_store_that_is_chosen_stays(start: XTTSConfig, tmp_path: Path) -> None:
+    with trial_of(start) as trial:
+        trial({"mel_dtype": "float32"})
+        trial.keep({"mel_dtype": "float32", "num_workers": 2})
+    assert "float32" in stores(tmp_path / "cache")
+
+
+def test_a_store_that_was_there_before_stays(start: XTTSConfig, tmp_path: Path) -> None:
+    other = start.data.model_copy(update={"mel_dtype": "float32"})
+    LJSpeechDataset(None, other).precompute_mels()
+    with trial_of(start) as trial:
+        trial({"mel_dtype": "float32"})
+    assert stores(tmp_path / "cache") == {"float16", "float32"}
+    assert LJSpeechDataset(None, other).prepare().reason == "the store is up to date"
+
+
+def test_a_store_that_somebody_has_opened_meanwhile_stays(start: XTTSConfig, tmp_path: Path) -> None:
+    with trial_of(start) as trial:
+        trial({"mel_dtype": "float32"})
+        other = start.data.model_copy(update={"mel_dtype": "float32"})
+        opened = LJSpeechDataset(None, other).prepare()
+    assert stores(tmp_path / "cache") == {"float16", "float32"}
+    assert opened.store is not None
+
+
+def test_an_interrupted_search_leaves_no_store_behind(start: XTTSConfig, tmp_path: Path) -> None:
+    def search() -> None:
+        with trial_of(start) as trial:
+            trial({"mel_dtype": "float32"})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search()
+    assert stores(tmp_path / "cache") == {"float16"}
+
+
+def test_a_precision_that_would_be_loaded_in_another_mode_is_no_trial(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = configure(data, tmp_path, cache_dir=str(tmp_path / "file" / "cache"))
+    with trial_of(config) as trial:
+        assert isinstance(trial.source({}).clips, RuntimeClips)
+        config.data.cache_dir = str(tmp_path / "cache")
+        with pytest.raises(TrialFailed, match="mode precompute"):
+            trial.source({"mel_dtype": "float32"})
+    assert stores(tmp_path / "cache") == set()
+
+
+def test_clips_are_looked_at_once_per_precision(data: Path, tmp_path: Path) -> None:
+    with trial_of(configure(data, tmp_path, preprocessing_mode="runtime")) as trial:
+        assert trial.source({}).clips is trial.source({"num_workers": 2}).clips
+
+
 # The command
 
 
@@ -189,6 +271,8 @@ def test_a_simulated_accelerator_judges_what_feeds_it(
     text = capsys.readouterr().out
     assert "clips/s (simulated)" in text
     assert "mel_dtype float32" in text
+    if "mel_dtype" not in text.partition("best: ")[2]:
+        assert stores(data / "cached_features") == {"float16"}
     assert FRAME_BUDGET not in text
     assert "is kept" in text or "best: " in text
     config = XTTSConfig.from_yaml(out)

@@ -20,6 +20,7 @@ import numpy as np
 import psutil
 
 from loading.data import BenchData
+from loading.memory import anonymous_bytes
 from loading.page_cache import drop, files_below, resident_share
 from loading.rows import ROWS, Row
 from loading.source import Source
@@ -98,15 +99,6 @@ def _watch(child: subprocess.Popen) -> int:
         time.sleep(SAMPLE_SECONDS)
     child.wait()
     return peak
-
-
-def anonymous_bytes(process: psutil.Process) -> int:
-    """RssAnon of one process, 0 if it is gone."""
-    try:
-        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class AudioInfo:
         format: container, as libsndfile names it: "WAV", "WAVEX", "FLAC", "OGG", "MP3", …
         subtype: encoding, as libsndfile names it: "PCM_16", "FLOAT", "VORBIS", …
         missing_bytes: what a 16-bit WAV file lacks of the data it announces, 0 if it is whole.
+        data_offset: of the first sample in a 16-bit WAV file, in bytes; 0 for any other file.
     """
 
     frames: int
@@ -45,6 +46,7 @@ class AudioInfo:
     format: str
     subtype: str
     missing_bytes: int = 0
+    data_offset: int = 0
 
     @property
     def seconds(self) -> float:
@@ -66,7 +68,13 @@ def audio_info(path: AudioPath) -> AudioInfo:
         if header is not None:
             container = "WAVEX" if header.extensible else "WAV"
             return AudioInfo(
-                header.frames, header.sample_rate, header.channels, container, "PCM_16", header.missing_bytes
+                header.frames,
+                header.sample_rate,
+                header.channels,
+                container,
+                "PCM_16",
+                header.missing_bytes,
+                header.data_offset,
             )
     try:
         with soundfile.SoundFile(path) as sound:

@@ -17,7 +17,6 @@ The rules, which `wav_tf` follows too:
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -93,27 +92,6 @@ def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
     cut_off = missing > MISCOUNTED_BYTES and length < UNKNOWN_DATA_SIZE
     frames = min(length, held) // frame_bytes
     return Pcm16Header(sample_rate, channels, offset, frames, extensible, missing if cut_off else 0)
-
-
-def graph_header(path: str | os.PathLike[str], sample_rate: int) -> Pcm16Header | None:
-    """The header of a file that a graph can decode (`wav_tf`), or None.
-
-    That is a 16-bit PCM WAV file at `sample_rate` that holds samples and was not cut off. None for anything else, a
-    file that cannot be opened included: `reading` then reads it or says what is wrong.
-    """
-    try:
-        with open(path, "rb") as file:
-            header = read_pcm16_header(file, os.fstat(file.fileno()).st_size)
-    except OSError:
-        return None
-    if header is None or header.sample_rate != sample_rate or not header.frames or header.missing_bytes:
-        return None
-    return header
-
-
-def is_graph_readable(path: str | os.PathLike[str], sample_rate: int) -> bool:
-    """Whether `wav_tf.decode_pcm16` gives this file's samples, judged by its header."""
-    return graph_header(path, sample_rate) is not None
 
 
 def _unsigned(field: bytes) -> int:

@@ -1,6 +1,6 @@
 """The program `myxtts`: its commands in groups, its exit codes, its one-line errors.
 
-Exit codes: 0 done; 1 the work failed or found problems; 2 wrong usage; 130 interrupted.
+Exit codes: 0 done; 1 the work failed or found problems; 2 wrong usage; 130 interrupted by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations

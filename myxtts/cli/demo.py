@@ -54,9 +54,12 @@ def demo(
     def done(stage: Done) -> None:
         say(stage_line(stage))
 
-    stages = run_demo(folder, size, begin, done)
     machine = {"cpus": hardware.usable_cpus(), "gpus": [gpu.name for gpu in hardware.gpus()]}
-    values = write_report(Folders(folder, folder / size.name), size, stages, machine)
+    try:
+        stages = run_demo(folder, size, begin, done)
+        values = write_report(Folders(folder, folder / size.name), size, stages, machine)
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder}: cannot be used for the demo ({error.strerror})") from None
 
     def render(out: Console) -> None:
         def line(text: str = "") -> None:

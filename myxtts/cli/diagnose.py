@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,10 @@ from rich.console import Console
 from rich.status import Status
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import resolve_for_machine
+from myxtts.cli.machine_config import loading_errors, resolve_for_machine
 from myxtts.cli.output import console, emit, say
 from myxtts.cli.stage_progress import StageProgress
-from myxtts.errors import DataError, UsageError
+from myxtts.errors import DataError, MyXTTSError, UsageError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -84,14 +85,19 @@ def diagnose(
     )
     before = _measure(resolved.config, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
-    changes: dict[str, Any] = {}
-    after, path = before, output or _DEFAULT_OUTPUT
+    mended, path = None, output or _DEFAULT_OUTPUT
     if apply:
-        after, changes = _mend(resolved.config, before, num_batches, simulate_step_ms, path)
-        result |= {"applied": changes, "after": after.to_dict(), "output": str(path)}
+        mended = _mend(resolved.config, before, num_batches, simulate_step_ms)
+        options.write_config(mended.config, path, overwrite=True)
+        result |= {
+            "applied": mended.changes,
+            "not_changed": mended.refused,
+            "after": mended.diagnosis.to_dict(),
+            "output": str(path),
+        }
     if html is not None:
         _write_page(before, html)
-    emit(result, as_json, lambda out: _show(out, before, after if apply else None, changes, path))
+    emit(result, as_json, lambda out: _show(out, before, mended, path))
 
 
 def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | None) -> Diagnosis:
@@ -110,32 +116,52 @@ def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | Non
             status.update(f"measuring: {what}")
 
         try:
-            return diagnose_training(
-                config, num_batches, simulated_step_seconds=simulated, progress=progress, report=report
-            )
+            with loading_errors():
+                return diagnose_training(
+                    config, num_batches, simulated_step_seconds=simulated, progress=progress, report=report
+                )
         except ValueError as error:
             raise DataError(str(error)) from None
 
 
-def _mend(
-    config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None, path: Path
-) -> tuple[Diagnosis, dict[str, Any]]:
-    """Changes one thing after the other, each time measured, until nothing is lost or nothing is left to change."""
+@dataclass(frozen=True)
+class _Mended:
+    """The last configuration that was measured.
+
+    Attributes:
+        config: the configuration.
+        diagnosis: what was measured of it.
+        changes: what is changed in it.
+        refused: why a further change could not be made, in one line; None if none was refused.
+    """
+
+    config: XTTSConfig
+    diagnosis: Diagnosis
+    changes: dict[str, Any] = field(default_factory=dict)
+    refused: str | None = None
+
+
+def _mend(config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None) -> _Mended:
+    """Changes one thing after the other, each time measured, until nothing is lost or nothing can be changed."""
     from myxtts.performance.stall import MODERATELY_INPUT_BOUND
     from myxtts.training.diagnose_training import changed, next_changes, yaml_text
 
-    applied: dict[str, Any] = {}
-    present = before
+    mended = _Mended(config, before)
     for _ in range(_MOST_ROUNDS):
-        changes = next_changes(config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
+        present = mended.diagnosis
+        changes = next_changes(mended.config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
         if not changes:
             break
         say("changing " + ", ".join(f"{key} to {yaml_text(value)}" for key, value in changes.items()))
-        config = changed(config, changes)
-        applied |= changes
-        present = _measure(config, num_batches, simulate_step_ms)
-    options.write_config(config, path, overwrite=True)
-    return present, applied
+        config = changed(mended.config, changes)
+        try:
+            measured = _measure(config, num_batches, simulate_step_ms)
+        except MyXTTSError as error:
+            refused = str(error).splitlines()[0]
+            say(f"not changed: {refused}")
+            return replace(mended, refused=refused)
+        mended = _Mended(config, measured, mended.changes | changes)
+    return mended
 
 
 def _write_page(diagnosis: Diagnosis, path: Path) -> None:
@@ -147,21 +173,26 @@ def _write_page(diagnosis: Diagnosis, path: Path) -> None:
         raise UsageError(f"--html {path}: cannot be written ({error.strerror})") from None
 
 
-def _show(out: Console, before: Diagnosis, after: Diagnosis | None, changes: dict[str, Any], path: Path) -> None:
+def _show(out: Console, before: Diagnosis, mended: _Mended | None, path: Path) -> None:
     from myxtts.performance.diagnosis import number
     from myxtts.training.diagnose_training import yaml_text
 
     out.print(str(before), markup=False)
-    if after is None:
+    if mended is None:
         return
-    if not changes:
+    if not mended.changes:
         why = "nothing waits" if before.culprit == "none" else "the configuration has no setting for it"
+        why = mended.refused or why
         out.print(f"APPLIED   nothing: {why}; written as it is to {path}", markup=False)
         return
     indent = "\n" + " " * 10
     out.print(
-        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in changes.items()), markup=False
+        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in mended.changes.items()),
+        markup=False,
     )
+    if mended.refused is not None:
+        out.print(f"{'':<10}and nothing more: {mended.refused}", markup=False)
+    after = mended.diagnosis
     for name, diagnosis in (("BEFORE", before), ("AFTER", after)):
         out.print(
             f"{name:<10}{100 * diagnosis.input_share:.1f} % of step time waits for data, "

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from myxtts import hardware
 from myxtts.cli import options
 from myxtts.cli.tensorflow_start import start_tensorflow
+from myxtts.config.automatic import preset_for
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.metadata import read_metadata
-from myxtts.errors import DataError
+from myxtts.errors import TrainingError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -22,23 +24,23 @@ def resolve_for_machine(
 ) -> ResolvedConfig:
     """As `options.load_config`; what nobody set is chosen for the devices that TensorFlow can use.
 
-    A `batch_size` that is given takes the place of a frame budget.
-
     Raises:
         ConfigError: something in the options is wrong.
         DataError: the data set cannot be used.
     """
-    resolved = options.load_config(config, preset, settings, **given)
+    present = hardware.gpus()
+    resolved = options.load_config(config, preset, settings, machine=present, **given)
     read_metadata(resolved.config.data).require_usable()
 
     # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
     start_tensorflow()
     from myxtts.training.device import usable_gpus
 
-    if not usable_gpus(resolved.config.training.device):
-        resolved = options.load_config(config, preset, settings, machine=(), **given)
-    if given.get("batch_size") is not None:
-        resolved.config.data.max_frames_per_batch = None
+    device = resolved.config.training.device
+    usable = usable_gpus(device)
+    # Only where it may change something, since keys without effect are said to be so each time.
+    if device != "cpu" and preset_for(usable) != preset_for(present):
+        resolved = options.load_config(config, preset, settings, machine=usable, **given)
     return resolved
 
 
@@ -51,16 +53,18 @@ def batch_text(config: XTTSConfig) -> str:
 
 @contextmanager
 def loading_errors() -> Iterator[None]:
-    """What TensorFlow raises when a batch cannot be loaded, as one line with the cause.
+    """What TensorFlow raises where batches are loaded and steps are run, as one line with the cause.
 
     Raises:
-        DataError: in its place.
+        DataError: a batch cannot be loaded.
+        TrainingError: there is no memory for a batch, or for its step.
     """
     import tensorflow as tf
 
+    from myxtts.training import going_wrong
+
     try:
-        yield
+        with going_wrong.loading_errors():
+            yield
     except tf.errors.OpError as error:
-        # TensorFlow puts its own call chain around the cause.
-        lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
-        raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
+        raise TrainingError("out of memory; lower batch_size, max_frames_per_batch or max_mel_frames") from error

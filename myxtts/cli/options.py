@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from myxtts.cli import output
-from myxtts.config.config import XTTSConfig, section_of
+from myxtts.config.config import ALIASES, SECTIONS, XTTSConfig, section_of
 from myxtts.config.resolve import ResolvedConfig, resolve
 from myxtts.errors import UsageError
 from myxtts.hardware import Gpu
@@ -104,12 +104,15 @@ def load_config(
         settings: the values of `--set`.
         disable_tf_native_loading, disable_gpu_prefetch, disable_cpu_gpu_overlap: the switches of those names.
         machine: the GPUs to tune for; none: those of this machine.
-        given: flat configuration keys; None means the option was not given.
+        given: flat configuration keys; None means the option was not given. A `batch_size`, here or in `settings`,
+            takes the place of a frame budget that is given elsewhere.
 
     Raises:
         ConfigError: something in them is wrong.
     """
-    values = {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+    values = {
+        key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None
+    }
     if disable_tf_native_loading:
         values["use_tf_native_loading"] = False
     if disable_gpu_prefetch:
@@ -119,6 +122,8 @@ def load_config(
     for setting in settings or ():
         key, value = _parse_setting(setting)
         values[key] = value
+    if "batch_size" in values:
+        values.setdefault("max_frames_per_batch", None)
     return resolve(yaml_path=config, preset=preset, command_line=values, machine=machine)
 
 
@@ -130,9 +135,17 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
     if section and section_of(name) not in (section, None):
         raise UsageError(f"--set {setting}: '{name}' is in section {section_of(name)}, not {section}")
     try:
-        return name, yaml.safe_load(text)
+        value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError):
         return name, text
+    # YAML 1.1 takes no and off for false; on a command line, where quotes are the shell's, they are words.
+    return name, text if isinstance(value, bool) and not _is_switch(name) else value
+
+
+def _is_switch(key: str) -> bool:
+    section = section_of(key)
+    field = None if section is None else SECTIONS[section].model_fields.get(ALIASES.get(key, key))
+    return field is not None and field.annotation is bool
 
 
 def write_config(config: XTTSConfig, path: Path, overwrite: bool) -> None:

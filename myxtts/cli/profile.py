@@ -77,7 +77,7 @@ def profile(
     loading, batch = _load(source, dataset, num_batches)
     parts = _measure_step(resolved, batch, device, calls) if model else None
     if trace_dir is not None:
-        _trace(trace_dir, resolved, dataset, device, min(num_batches, _TRACED_BATCHES), model)
+        _trace(trace_dir, resolved, source, device, min(num_batches, _TRACED_BATCHES), model)
     result: dict[str, Any] = {
         "mode": mode,
         "device": device.name,
@@ -122,27 +122,24 @@ def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tu
 def _measure_step(config: XTTSConfig, batch: Batch, device: Device, calls: int) -> StepParts:
     from myxtts.training.step_parts import measure_parts
 
-    with progress("compiling", _PARTS_PROGRAMS, "programs") as bar:
+    with loading_errors(), progress("compiling", _PARTS_PROGRAMS, "programs") as bar:
         return measure_parts(config, batch, device, calls, lambda name: bar.advance())
 
 
-def _trace(
-    folder: Path, config: XTTSConfig, dataset: tf.data.Dataset, device: Device, batches: int, model: bool
-) -> None:
+def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device, batches: int, model: bool) -> None:
     """Records loading, and steps if they are wanted, as TensorFlow's profiler sees them; compiling is not in it."""
     import tensorflow as tf
 
+    from myxtts.training.feeding import warm_batches
     from myxtts.training.measured_steps import StepRunner
 
-    iterator = iter(dataset)
     runner = StepRunner(config, device) if model else None
-    if runner is not None:
-        for _ in range(batches):
-            runner.prepare(next(iterator))
+    with loading_errors():
+        iterator = warm_batches(source, config.training.seed, runner)
     try:
         with tf.profiler.experimental.Profile(str(folder)):
             for number in range(batches):
-                with tf.profiler.experimental.Trace("train", step_num=number, _r=1):
+                with tf.profiler.experimental.Trace("train", step_num=number, _r=1), loading_errors():
                     batch = next(iterator)
                     if runner is not None:
                         runner.run(iter([batch]), 1)

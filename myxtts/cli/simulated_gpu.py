@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from myxtts.errors import UsageError
@@ -74,7 +73,7 @@ def simulated_gpu(
     from myxtts.training.step_cost import step_flops
 
     gpu = known_gpu(simulate)
-    clips, frames, tokens = typical_shape(source)
+    clips, frames, tokens = source.plan.batch_shapes().mean(axis=0).tolist()
     config = resolved.config
     if resolved.sources["model.size"].startswith(("default", "automatic")):
         config = config.model_copy(update={"model": config.model.model_copy(update={"size": _GPU_MODEL})})
@@ -87,12 +86,3 @@ def simulated_gpu(
         f"{flops / 1e12:.2f} TFLOP at {100 * ASSUMED_SHARE_OF_PEAK:.0f} % of {gpu.peak_teraflops:g} TFLOP/s, "
         f"{1e3 * seconds:.1f} ms a step",
     )
-
-
-def typical_shape(source: BatchSource) -> tuple[float, float, float]:
-    """Clips, frames and tokens of the mean batch of an epoch, padding included."""
-    plan = source.plan
-    batches = np.bincount(plan.epoch(0, 0).bucket_of_batch, minlength=len(plan.buckets))
-    shapes = np.array([(bucket.batch_size, bucket.frames, bucket.tokens) for bucket in plan.buckets], np.float64)
-    clips, frames, tokens = np.average(shapes, axis=0, weights=batches)
-    return float(clips), float(frames), float(tokens)

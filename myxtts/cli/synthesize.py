@@ -26,7 +26,10 @@ SpeechLanguageOption = Annotated[
     str | None, typer.Option("--language", help="Language of the text, e.g. fa; default: the checkpoint's.")
 ]
 SpeedOption = Annotated[float, typer.Option("--speed", help="2 is twice as fast; 0.25 to 4.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Another one speaks a little differently (flow decoder).")]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", min=0, max=2**31 - 1, help="Another one speaks a little differently (flow decoder)."),
+]
 OutputOption = Annotated[Path, typer.Option("--output", help="WAV file to write.")]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="Write the mel and the alignment as a PNG to this file.")
@@ -135,10 +138,11 @@ def _speak(
     def render(console: Console) -> None:
         console.print(
             f"{output}: {seconds:.1f} s of speech in {compute:.2f} s "
-            f"(real-time factor {compute / seconds:.3f}, {seconds / compute:.0f} times faster than speech)"
+            f"(real-time factor {compute / seconds:.3f}, {seconds / compute:.0f} times faster than speech)",
+            markup=False,
         )
         if plot is not None:
-            console.print(f"{plot}: mel and alignment")
+            console.print(f"{plot}: mel and alignment", markup=False)
 
     emit(result, as_json, render)
 

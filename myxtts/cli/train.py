@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from myxtts.cli import options
+from myxtts.cli.machine_config import batch_text, resolve_for_machine
 from myxtts.cli.output import emit, say
 from myxtts.cli.stage_progress import StageProgress
-from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.cli.training_display import TrainingDisplay
 from myxtts.config.config import DataConfig, TrainingConfig
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.metadata import DEFAULT_METADATA_FILE, read_metadata
+from myxtts.data.metadata import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
 
 _RUN = "Run"
@@ -110,15 +110,7 @@ def train(
         "deterministic": deterministic or None,
         **sets,
     }
-    resolved = options.load_config(config, preset, settings, **given)
-    read_metadata(resolved.config.data).require_usable()
-
-    # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
-    start_tensorflow()
-    from myxtts.training.device import usable_gpus
-
-    if not usable_gpus(resolved.config.training.device):
-        resolved = options.load_config(config, preset, settings, machine=(), **given)
+    resolved = resolve_for_machine(config, preset, settings, **given)
     _run(resolved, resume, init_from, auto_batch, save_config, as_json)
 
 
@@ -134,11 +126,13 @@ def _run(
     from myxtts.inference.griffin_lim import GriffinLim
     from myxtts.training.auto_batch import find_frame_budget
     from myxtts.training.interruption import exit_code
+    from myxtts.training.run_folder import RunFolder
     from myxtts.training.trainer import XTTSTrainer
 
     config = resolved.config
     say(_choice(resolved))
-    if auto_batch and not resume:
+    # A run that is under way keeps its batches.
+    if auto_batch and not (resume and RunFolder(config.training.checkpoint_dir).checkpoints()):
         with StageProgress() as progress:
             trial = find_frame_budget(config, progress)
         say(f"max_frames_per_batch is {trial.budget:,}")
@@ -178,14 +172,16 @@ def _separate_sets(data_path: Path | None, train_data: Path | None, val_data: Pa
 
 def _metadata_and_audio(given: Path) -> tuple[Path, Path]:
     """A set's metadata file and audio folder; what was given is its folder, or the file itself."""
-    file = given if given.suffix else given / DEFAULT_METADATA_FILE
-    file = file.absolute()
+    is_folder = given.is_dir() or not given.suffix
+    file = (given / DEFAULT_METADATA_FILE if is_folder else given).absolute()
     return file, file.parent / DataConfig().wavs_dir
 
 
 def _config_of_run(checkpoint_dir: Path | None) -> Path | None:
     """The configuration that a run in this folder had."""
-    path = (checkpoint_dir or Path(TrainingConfig().checkpoint_dir)) / "config.yaml"
+    from myxtts.training.run_folder import CONFIG
+
+    path = (checkpoint_dir or Path(TrainingConfig().checkpoint_dir)) / CONFIG
     return path if path.is_file() else None
 
 
@@ -194,8 +190,7 @@ def _choice(resolved: ResolvedConfig) -> str:
     model, data, training = resolved.config.model, resolved.config.data, resolved.config.training
     automatic = [source for source in resolved.sources.values() if source.startswith("automatic")]
     origin = f"{automatic[0]}: " if automatic else ""
-    batch = f"{data.max_frames_per_batch:,} frames" if data.max_frames_per_batch else f"{data.batch_size} clips"
     return (
-        f"{origin}model {model.size}, batches of {batch}, {data.workers} workers, {data.prefetch} batches ahead, "
-        f"mode {data.preprocessing_mode}, level {training.optimization_level}"
+        f"{origin}model {model.size}, batches of {batch_text(resolved.config)}, {data.workers} workers, "
+        f"{data.prefetch} batches ahead, mode {data.preprocessing_mode}, level {training.optimization_level}"
     )

@@ -111,10 +111,12 @@ def _search(
             gpu = simulated_gpu(*simulated, resolved, source)
             say(f"simulated: {gpu.assumption}")
             step_seconds = gpu.step_seconds
-        trial = TuningTrial(config, device, steps, step_seconds, bar, compiling)
-        # What a simulated step takes does not depend on the batch, so it cannot judge batches.
-        tried = axes(config, trial.source({}), frame_budget and simulated is None)
-        return search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit))), trial.unit
+        with TuningTrial(config, device, steps, step_seconds, bar, compiling) as trial:
+            # What a simulated step takes does not depend on the batch, so it cannot judge batches.
+            tried = axes(config, trial.source({}), frame_budget and simulated is None)
+            tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))
+            trial.keep(tuned.changes)
+            return tuned, trial.unit
     except TrialFailed as error:
         raise TrainingError(f"the configuration itself cannot be measured: {error}") from None
 

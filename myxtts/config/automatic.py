@@ -12,7 +12,7 @@ GIB = 1 << 30
 
 
 def preset_for(gpus: Sequence[Gpu]) -> str:
-    """The preset for the first GPU: by its name, else by its memory, else `cpu`."""
+    """The preset for the first GPU: by its name, else by its memory (the smallest if that is not known), or `cpu`."""
     if not gpus:
         return "cpu"
     name = gpus[0].name.lower().replace(" ", "")

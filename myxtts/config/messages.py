@@ -8,6 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+# What YAML 1.1 takes for true or false unless it stands in quotes.
+_YAML_TRUTHS = {"yes", "no", "on", "off", "true", "false"}
+_IN_QUOTES = "; write it in quotes"
+
 
 def nearest(key: str, valid: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the valid key closest to `key`, or nothing where none is close."""
@@ -32,7 +36,9 @@ def describe(error: ValidationError, valid_keys: Mapping[str, Iterable[str]]) ->
             requirements[key] = [f"no such key{nearest(name, valid_keys.get(section, ()))}"]
             continue
         # A value that may be a number or 'auto' fails once for each: together they are one line.
-        requirements.setdefault(key, []).append(_requirement(item["type"], item["msg"], item.get("ctx", {})))
+        requirements.setdefault(key, []).append(
+            _requirement(item["type"], item["msg"], item.get("ctx", {}), item["input"])
+        )
         if isinstance(item["input"], (str, int, float, bool, type(None))):
             inputs[key] = item["input"]
     found = []
@@ -42,17 +48,18 @@ def describe(error: ValidationError, valid_keys: Mapping[str, Iterable[str]]) ->
     return found
 
 
-def _requirement(kind: str, message: str, context: Mapping[str, Any]) -> str:
+def _requirement(kind: str, message: str, context: Mapping[str, Any], value: Any) -> str:
     if kind == "literal_error":
         choices = context["expected"].replace(" or ", ", ")
-        return f"should be one of {choices}" if "," in choices else f"should be {choices}"
+        quotes = isinstance(value, bool) and any(f"'{word}'" in choices for word in _YAML_TRUTHS)
+        return f"should be {'one of ' * (',' in choices)}{choices}{_IN_QUOTES * quotes}"
     if kind == "model_type":
         return "should be a mapping of keys to values"
     if kind.endswith("_parsing"):
         message = message.partition(",")[0]
     for start in ("Value error, ", "Input ", "String "):
         message = message.removeprefix(start)
-    return message
+    return message + _IN_QUOTES * (kind == "string_type" and isinstance(value, (bool, int, float)))
 
 
 def _is_union_branch(part: str) -> bool:

@@ -48,7 +48,7 @@ def resolve(
     Args:
         yaml_path: a configuration file.
         preset: the name of a preset.
-        command_line: flat keys; None as a value means the option was not given.
+        command_line: flat keys; None is a value like any other.
         machine: the GPUs to tune for; none: those of this machine.
 
     Raises:
@@ -60,9 +60,8 @@ def resolve(
         chosen.append(_Layer(f"preset {preset}", load_preset(preset)))
     if document is not None:
         chosen.append(_Layer(document.path, document.values))
-    given = {key: value for key, value in (command_line or {}).items() if value is not None}
-    if given:
-        chosen.append(_Layer("command line", given))
+    if command_line:
+        chosen.append(_Layer("command line", dict(command_line)))
 
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}

@@ -19,6 +19,7 @@ from myxtts.errors import AudioError
 from myxtts.hardware import usable_cpus
 
 _CHUNK = 64
+_Header = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class AudioHeaders:
         channels: int32.
         size: int64, of the file in bytes.
         mtime_ns: int64, when the file was last changed.
+        data_offset: int64, of the first sample in a 16-bit WAV file; 0 for any other file.
         problems: one for each clip whose file is empty or cannot be read.
     """
 
@@ -39,6 +41,7 @@ class AudioHeaders:
     channels: np.ndarray
     size: np.ndarray
     mtime_ns: np.ndarray
+    data_offset: np.ndarray
     problems: list[Problem]
 
     @property
@@ -50,6 +53,10 @@ class AudioHeaders:
         """int64, how many samples reading gives at this rate; 0 where a file cannot be used."""
         headers = zip(self.frames.tolist(), self.sample_rate.tolist(), strict=True)
         return np.array([resampled_length(frames, rate or 1, sample_rate) for frames, rate in headers], np.int64)
+
+    def graph_readable(self, sample_rate: int) -> np.ndarray:
+        """bool, whether `wav_tf.decode_pcm16` gives the file's samples: a 16-bit WAV file at this rate."""
+        return (self.data_offset > 0) & (self.sample_rate == sample_rate)
 
 
 def probe_audio(
@@ -64,7 +71,7 @@ def probe_audio(
 
     Never raises for a file: what is wrong with it is in `problems`.
     """
-    fields = np.zeros((5, len(clips)), dtype=np.int64)
+    fields = np.zeros((6, len(clips)), dtype=np.int64)
     problems: list[Problem] = []
     chunks = [clips[start : start + _CHUNK] for start in range(0, len(clips), _CHUNK)]
     start = 0
@@ -78,15 +85,16 @@ def probe_audio(
             start += len(chunk)
             if on_progress is not None:
                 on_progress(len(chunk))
-    frames, sample_rate, channels, size, mtime_ns = fields
-    return AudioHeaders(frames, sample_rate.astype(np.int32), channels.astype(np.int32), size, mtime_ns, problems)
+    frames, sample_rate, channels, size, mtime_ns, data_offset = fields
+    rates, channels = sample_rate.astype(np.int32), channels.astype(np.int32)
+    return AudioHeaders(frames, rates, channels, size, mtime_ns, data_offset, problems)
 
 
-def _probe_chunk(clips: Sequence[Clip]) -> list[tuple[int, int, int, int, int] | Problem]:
+def _probe_chunk(clips: Sequence[Clip]) -> list[_Header | Problem]:
     return [_probe(clip) for clip in clips]
 
 
-def _probe(clip: Clip) -> tuple[int, int, int, int, int] | Problem:
+def _probe(clip: Clip) -> _Header | Problem:
     path = clip.audio_path
     try:
         status = os.stat(path)
@@ -103,7 +111,7 @@ def _probe(clip: Clip) -> tuple[int, int, int, int, int] | Problem:
         return _problem("truncated-audio", message, clip)
     if info.frames <= 0:
         return _problem("empty-audio", f"{path}: the audio file has a header and no samples", clip)
-    return info.frames, info.sample_rate, info.channels, status.st_size, status.st_mtime_ns
+    return info.frames, info.sample_rate, info.channels, status.st_size, status.st_mtime_ns, info.data_offset
 
 
 def _problem(kind: ProblemKind, message: str, clip: Clip) -> Problem:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.audio_samples import read_samples
 from myxtts.data.batching import BatchPlan
 from myxtts.data.clip_table import ClipTable
 from myxtts.data.modes import Prepared
+from myxtts.data.pages_ahead import ask_ahead
 from myxtts.data.pipeline import BatchLoader, PipelineSettings, create_dataset, gpu_device
 from myxtts.data.position import Position
 from myxtts.data.python_loader import PythonLoader
@@ -27,8 +27,6 @@ from myxtts.errors import DataError
 from myxtts.text import TextSettings
 
 logger = logging.getLogger(__name__)
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -54,18 +52,12 @@ class BatchSource:
         Raises:
             DataError: no clip of the split can be used.
         """
-        mel, text = MelSettings.from_config(config), TextSettings.from_config(config)
-        metadata = prepared.metadata
         clips: FeatureStore | RuntimeClips
         if prepared.store is not None:
-            clips, source = prepared.store, prepared.store.fingerprint
+            clips, metadata, source = prepared.store, prepared.metadata, prepared.store.fingerprint
         else:
-            clips, metadata = RuntimeClips.build(metadata, mel, text, config.workers)
+            clips, metadata = prepared.runtime_clips
             source = "runtime"
-            left_out = len(prepared.metadata.clips) - len(metadata.clips)
-            if left_out:
-                shown = "; ".join(str(problem) for problem in metadata.problems[-left_out:][:_SHOWN])
-                logger.warning("%s clips are left out: %s", f"{left_out:,}", shown)
         rows = metadata.rows(split)
         if not len(rows):
             raise DataError(f"the {split} split has no usable clip")
@@ -83,7 +75,8 @@ class BatchSource:
         )
         for reason, count in plan.skipped_because.items():
             logger.warning("%s clips of the %s split are left out: over %s", f"{count:,}", split, reason)
-        return cls(clips, plan, config, ClipTable.build(clips, rows, text.extra_languages))
+        table = ClipTable.build(clips, rows, TextSettings.from_config(config).extra_languages)
+        return cls(clips, plan, config, table)
 
     def dataset(
         self,
@@ -95,18 +88,20 @@ class BatchSource:
         start_step: int = 0,
     ) -> tf.data.Dataset:
         """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches."""
+        settings = PipelineSettings.from_config(self.config, gpu_device())
+        which: dict[str, Any] = {
+            "seed": seed,
+            "shuffle": shuffle,
+            "epochs": epochs,
+            "start_epoch": start_epoch,
+            "start_step": start_step,
+        }
 
         def through(loader: BatchLoader) -> tf.data.Dataset:
-            return create_dataset(
-                loader,
-                self.plan,
-                PipelineSettings.from_config(self.config, gpu_device()),
-                seed=seed,
-                shuffle=shuffle,
-                epochs=epochs,
-                start_epoch=start_epoch,
-                start_step=start_step,
-            )
+            dataset = create_dataset(loader, self.plan, settings, **which)
+            if settings.overlap and isinstance(self.clips, FeatureStore):
+                ask_ahead(dataset, self.clips, self.plan, **which)
+            return dataset
 
         if not self.config.use_tf_native_loading:
             return through(self.python_loader())
@@ -140,12 +135,9 @@ class BatchSource:
         )
 
     def native_loader(self) -> TFNativeDataLoader:
-        """Loads in graph; says which files it cannot decode, and what they cost."""
-        settings = MelSettings.from_config(self.config)
-        if isinstance(self.clips, RuntimeClips):
-            _report_python_reads(self.clips, settings)
+        """Loads in graph."""
         return TFNativeDataLoader(
-            settings,
+            MelSettings.from_config(self.config),
             self.clips,
             self.table,
             mel_dtype=self.config.mel_dtype,
@@ -185,22 +177,3 @@ class AllShapesSeen:
 def clips_in(batch: Mapping[str, tf.Tensor]) -> int:
     """Clips of a batch, empty places not counted."""
     return int(np.count_nonzero(batch["index"].numpy() >= 0))
-
-
-def _report_python_reads(clips: RuntimeClips, settings: MelSettings) -> None:
-    through_python = np.flatnonzero(~clips.graph_readable)
-    if not len(through_python):
-        return
-    example = clips.audio_paths[through_python[0]]
-    start = time.perf_counter()
-    read_samples(example, settings, np.float32)
-    milliseconds = (time.perf_counter() - start) * 1000
-    logger.warning(
-        "%s of %s files are not 16-bit WAV at %s Hz and are read through Python (%s takes %.1f ms); "
-        "preprocessing_mode precompute reads them only once",
-        f"{len(through_python):,}",
-        f"{len(clips):,}",
-        f"{settings.sample_rate:,}",
-        example,
-        milliseconds,
-    )

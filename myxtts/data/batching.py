@@ -241,6 +241,11 @@ class BatchPlan:
         """Two plans with the same hash give the same batches for every seed and epoch."""
         return self.description.hash
 
+    def batch_shapes(self) -> np.ndarray:
+        """Clips, frames and tokens of each batch, padding included, in the order of buckets; int64 [batches, 3]."""
+        shapes = [(bucket.batch_size, bucket.frames, bucket.tokens) for bucket in self.buckets]
+        return np.array(shapes, np.int64).reshape(-1, 3)[self.bucket_of_batch]
+
     def epoch(self, seed: int, epoch: int, shuffle: bool = True) -> EpochBatches:
         """Deal the clips out for one epoch.
 

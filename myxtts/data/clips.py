@@ -21,6 +21,10 @@ ProblemKind = Literal[
     "unreadable-audio",
     "truncated-audio",
 ]
+# What is wrong with a clip's audio, and not with its line.
+AUDIO_PROBLEMS: frozenset[ProblemKind] = frozenset(
+    {"missing-audio", "empty-audio", "unreadable-audio", "truncated-audio"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Large arrays of the host, mapped files among them, as tensors that are never copied.
 
-Two ways that look simpler cost a store's size in time and memory (`benchmarks/bench_store_scale.py`; TensorFlow 2.21):
+Two ways that look simpler cost a store's size in time and memory (TensorFlow 2.21):
 
-- `tf.raw_ops.ImmutableConst` maps a file, but TensorFlow runs even a single operation as a function, whose constants it
-  folds: it copies the whole tensor, finds it too large to fold, and throws the copy away.
-- A tensor that a function of a `tf.data` pipeline captures is shown to the graph optimiser as zeros of the same shape,
-  made anew for every iterator.
+- `tf.raw_ops.ImmutableConst` maps a file, but TensorFlow runs even a single operation as a function, whose constants
+  it folds: it copies the whole tensor, finds it too large to fold, and throws the copy away.
+- A tensor that a function of a `tf.data` pipeline captures is shown to the graph optimiser as zeros of the same
+  shape, made anew for every iterator.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.data.allocation import ALIGNMENT
+
 
 class HostTensor:
     """An array that the functions of a pipeline read where it lies. It lives as long as anything that reads it.

@@ -85,8 +85,8 @@ class LJSpeechDataset:
 
     @property
     def speakers(self) -> list[str]:
-        """Names of all speakers of the data set, sorted. What numbers batches carry, the store or the loader
-        tells."""
+        """Names of all speakers of the data set, in the order of their first clip. What numbers batches carry, the
+        store or the loader tells."""
         return self.metadata.speakers
 
     @property

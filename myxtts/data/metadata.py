@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import xxhash
@@ -21,7 +22,7 @@ import xxhash
 from myxtts.config.config import DataConfig
 from myxtts.data.audio_files import AudioFolder, EscapingId, canonical_id, split_id
 from myxtts.data.audio_headers import AudioHeaders, probe_audio
-from myxtts.data.clips import Clip, Problem, ProblemKind
+from myxtts.data.clips import AUDIO_PROBLEMS, Clip, Problem, ProblemKind
 from myxtts.data.metadata_file import read_metadata_file
 from myxtts.data.splits import Split, SplitRule, split_of
 from myxtts.errors import ConfigError, DataError, UsageError
@@ -102,6 +103,10 @@ class Metadata:
         clips = [clip for clip in self.clips if clip.id not in unusable]
         return replace(self, clips=clips, problems=self.problems + problems)
 
+    def without_audio(self) -> list[Problem]:
+        """The problems of lines whose audio is missing or cannot be read, one for each."""
+        return [problem for problem in self.problems if problem.kind in AUDIO_PROBLEMS]
+
     def require_usable(self) -> None:
         """Makes sure that there is something to train on and something to validate with.
 
@@ -116,7 +121,7 @@ class Metadata:
             raise DataError("\n".join([f"the data set has no usable clip{reason}", *shown]))
         if "val" not in self.splits:
             if self.validation_source is not None:
-                reason = f"{self.validation_source} has no usable clip"
+                reason = self._no_clip_of(self.validation_source)
             elif self.rule.val == 0:
                 reason = "val_split is 0; set it above 0, or name a metadata_eval_file"
             else:
@@ -128,6 +133,10 @@ class Metadata:
             else:
                 reason = f"train_split is {self.rule.train:g} of {len(self.clips)} usable clips; add more"
             raise DataError(f"the training split is empty: {reason}")
+
+    def _no_clip_of(self, source: str) -> str:
+        first = next((f"; the first problem: {problem}" for problem in self.problems if problem.file == source), "")
+        return f"{source} has no usable clip{first}"
 
 
 def read_metadata(config: DataConfig) -> Metadata:
@@ -160,7 +169,7 @@ def read_metadata(config: DataConfig) -> Metadata:
 
     reader = _Reader(config)
     for path, (_, wavs_dir) in zip(files, sets, strict=True):
-        reader.read(path, os.path.join(root, wavs_dir))
+        reader.read(path, os.path.join(root, wavs_dir), _set_name(path, files[0]))
     return Metadata(
         reader.clips,
         reader.problems,
@@ -187,16 +196,21 @@ class _Reader:
         self._folders: dict[str, AudioFolder | None] = {}
         # Where an id or an audio file was first named.
         self._first: dict[tuple[str, str], tuple[str, int]] = {}
+        self._audio_of: dict[str, str] = {}  # of the clips of files that were read before
 
-    def read(self, path: str, wavs: str) -> None:
-        """Adds the clips of one metadata file; their audio is in `wavs`, or named from the root."""
+    def read(self, path: str, wavs: str, name: str) -> None:
+        """Adds the clips of one metadata file; their audio is in `wavs`, or named from the root.
+
+        Two recordings of the same id in two files are two clips; the later one's id then begins with `name`.
+        """
+        self._audio_of = {clip.id: clip.audio_path for clip in self.clips}
         folders = [folder for folder in (self._folder(wavs), self._folder(self._root)) if folder]
         content = read_metadata_file(path)
         self.notes += content.notes
         problems = content.problems
         clips, missing = len(self.clips), 0
         for line, cells in content.rows:
-            clip_id, faults = self._read_row((path, line), cells, folders)
+            clip_id, faults = self._read_row((path, line), cells, folders, name)
             problems += [Problem(kind, message, path, line, clip_id) for kind, message in faults]
             missing += any(kind == "missing-audio" for kind, _ in faults)
         if missing and len(self.clips) == clips and self._folder(wavs) is None:
@@ -207,7 +221,7 @@ class _Reader:
         self.problems += sorted(problems, key=lambda problem: problem.line)
 
     def _read_row(
-        self, place: tuple[str, int], cells: Mapping[str, str], folders: Sequence[AudioFolder]
+        self, place: tuple[str, int], cells: Mapping[str, str], folders: Sequence[AudioFolder], set_name: str
     ) -> tuple[str | None, list[_Fault]]:
         """Adds the clip of one row if nothing is wrong with it; its id, and everything that is."""
         raw_id = cells["id"]
@@ -218,31 +232,40 @@ class _Reader:
         if not parts:
             return None, [("empty-id", "the id is empty")]
 
-        clip_id = canonical_id(parts)
+        written_id = canonical_id(parts)
         text = cells.get("normalized_text") or cells.get("text") or ""
         ipa = cells.get("ipa") or None
         written_language = cells.get("language") or self._default_language
         language = self._known_language(written_language)
-        speaker = self._speaker(clip_id, cells)
+        speaker = self._speaker(written_id, cells)
         audio_path = next(filter(None, (folder.find(parts) for folder in folders)), None)
+        clip_id = f"{set_name}/{written_id}" if self._is_of_both(written_id, audio_path, place) else written_id
 
         faults: list[_Fault] = self._named_before(("id", clip_id), place)
         if not _has_content(text) and not _has_content(ipa or ""):
-            faults.append(("empty-text", f"the text of {clip_id!r} is empty"))
+            faults.append(("empty-text", f"the text of {written_id!r} is empty"))
         if language is None:
             message = f"the language {written_language!r} is not known; extra_languages can add it"
             faults.append(("unknown-language", message))
         if speaker is None:
             reason = "speaker_pattern does not match" if self._pattern else "the speaker column is empty for"
-            faults.append(("no-speaker", f"{reason} {clip_id!r}"))
+            faults.append(("no-speaker", f"{reason} {written_id!r}"))
         if audio_path is None:
             searched = " or ".join(dict.fromkeys(folder.path for folder in folders))
-            faults.append(("missing-audio", f"no audio file for {clip_id!r} in {searched}"))
+            faults.append(("missing-audio", f"no audio file for {written_id!r} in {searched}"))
         elif not faults:
             faults += self._named_before(("audio file", audio_path), place)
         if not faults and audio_path and speaker and language:
             self.clips.append(Clip(clip_id, audio_path, text, speaker, language, ipa, *place))
         return clip_id, faults
+
+    def _is_of_both(self, clip_id: str, audio_path: str | None, place: tuple[str, int]) -> bool:
+        """Whether the other metadata file has this id too, for another recording."""
+        if self._first.get(("id", clip_id), place)[0] == place[0]:
+            return False
+        other = self._audio_of.get(clip_id)
+        # Two folders may well hold links to one file, and what is trained on must not be validated with.
+        return not (other and audio_path and _is_same_file(other, audio_path))
 
     def _named_before(self, what: tuple[str, str], place: tuple[str, int]) -> list[_Fault]:
         first = self._first.setdefault(what, place)
@@ -276,6 +299,20 @@ class _Reader:
             except OSError as error:
                 raise DataError(f"{path}: cannot be listed: {error.strerror}") from error
         return self._folders[path]
+
+
+def _set_name(path: str, training: str) -> str:
+    """What a metadata file's set is called: its folder, or the file itself beside the training metadata."""
+    folder, file = os.path.split(os.path.abspath(path))
+    beside = os.path.samefile(folder, os.path.dirname(os.path.abspath(training)))
+    return normalize("NFC", os.path.splitext(file)[0] if beside else os.path.basename(folder))
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one == other
 
 
 def _compile_pattern(pattern: str | None) -> re.Pattern[str] | None:

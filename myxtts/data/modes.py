@@ -10,17 +10,27 @@ Everything that loads a data set comes through `prepare`.
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
+from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
+from myxtts.data.audio_samples import read_samples
+from myxtts.data.building.build_job import verification
 from myxtts.data.clips import Problem
 from myxtts.data.metadata import Metadata, read_metadata
 from myxtts.data.precompute import Precomputed, Progress, TooManyFailures, precompute
+from myxtts.data.runtime_clips import RuntimeClips
 from myxtts.data.store import FeatureStore
 from myxtts.data.store_folder import StorageError
 from myxtts.data.store_format import FailedClip
 from myxtts.errors import DataError
+from myxtts.text import TextSettings
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +49,7 @@ class Prepared:
         mode: `precompute` or `runtime`.
         reason: why, in one line.
         metadata: the usable clips. With a store, clip `i` is row `i` of it.
+        config: the data section it was prepared by.
         store: the open store, or None.
         precomputed: what making the store took, or None.
     """
@@ -46,8 +57,25 @@ class Prepared:
     mode: Literal["precompute", "runtime"]
     reason: str
     metadata: Metadata
+    config: DataConfig
     store: FeatureStore | None = None
     precomputed: Precomputed | None = None
+
+    @cached_property
+    def runtime_clips(self) -> tuple[RuntimeClips, Metadata]:
+        """The clips of mode `runtime`, and the metadata without those that turn out not to be usable.
+
+        Headers are read and texts tokenized the first time this is asked for; what that shows is said then.
+        """
+        mel, text = MelSettings.from_config(self.config), TextSettings.from_config(self.config)
+        clips, usable = RuntimeClips.build(self.metadata, mel, text, self.config.workers)
+        left_out = len(self.metadata.clips) - len(usable.clips)
+        if left_out:
+            shown = "; ".join(str(problem) for problem in usable.problems[-left_out:][:_SHOWN])
+            logger.warning("%s clips are left out: %s", f"{left_out:,}", shown)
+        if self.config.use_tf_native_loading and not clips.graph_readable.all():
+            logger.warning("%s", _through_python(clips, mel))
+        return clips, usable
 
     def report(self) -> dict[str, Any]:
         """What was decided and done, as plain values."""
@@ -80,8 +108,10 @@ def prepare(config: DataConfig, metadata: Metadata | None = None, progress: Prog
         StoreError: the store cannot be made (not in mode `auto`), or the configuration forbids to rebuild it.
     """
     metadata = metadata or read_metadata(config)
+    if metadata.problems and config.preprocessing_mode != "precompute":  # which refuses them
+        logger.warning("%s", _without_clip(metadata.problems))
     if config.preprocessing_mode == "runtime":
-        return Prepared("runtime", "preprocessing_mode is runtime", metadata)
+        return Prepared("runtime", "preprocessing_mode is runtime", metadata, config)
     automatic = config.preprocessing_mode == "auto"
     try:
         done = precompute(
@@ -97,15 +127,14 @@ def prepare(config: DataConfig, metadata: Metadata | None = None, progress: Prog
             raise
         reason = str(error).splitlines()[0]
         logger.warning("features are computed while training: %s", reason)
-        return Prepared("runtime", reason, metadata)
+        return Prepared("runtime", reason, metadata, config)
     if not automatic and not done.complete:
         raise DataError(_incomplete(done))
     if done.failed:
         logger.warning("%s", _left_out(done.failed))
-    verify: Literal["quick", "none"] = "quick" if config.cache_verification else "none"
-    store = FeatureStore.open(done.version, verify, config.enable_memory_mapping)
+    store = FeatureStore.open(done.version, verification(config), config.enable_memory_mapping)
     reason = "a new version of the store was made" if done.published else "the store is up to date"
-    return Prepared("precompute", reason, _usable(metadata, done.failed), store, done)
+    return Prepared("precompute", reason, _usable(metadata, done.failed), config, store, done)
 
 
 def _usable(metadata: Metadata, failed: tuple[FailedClip, ...]) -> Metadata:
@@ -118,6 +147,12 @@ def _usable(metadata: Metadata, failed: tuple[FailedClip, ...]) -> Metadata:
         for clip in metadata.clips
         if clip.id in reasons
     )
+
+
+def _without_clip(problems: Sequence[Problem]) -> str:
+    lines = len({(problem.file, problem.line) for problem in problems})
+    what = "1 line of the metadata gives" if lines == 1 else f"{lines:,} lines of the metadata give"
+    return f"{what} no clip, the first: {problems[0]}; `myxtts check-data` lists them"
 
 
 def _incomplete(done: Precomputed) -> str:
@@ -134,3 +169,16 @@ def _left_out(failed: tuple[FailedClip, ...]) -> str:
     shown = "; ".join(f"{entry.id} ({entry.reason})" for entry in failed[:_SHOWN])
     more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     return f"{len(failed):,} clips are left out: {shown}{more}"
+
+
+def _through_python(clips: RuntimeClips, settings: MelSettings) -> str:
+    """Which files the graph cannot decode, and what they cost."""
+    rows = np.flatnonzero(~clips.graph_readable)
+    example = clips.audio_paths[rows[0]]
+    start = time.perf_counter()
+    read_samples(example, settings, np.float32)
+    milliseconds = (time.perf_counter() - start) * 1000
+    return (
+        f"{len(rows):,} of {len(clips):,} files are not 16-bit WAV at {settings.sample_rate:,} Hz and are read "
+        f"through Python ({example} takes {milliseconds:.1f} ms); preprocessing_mode precompute reads them only once"
+    )

@@ -56,10 +56,6 @@ class Position:
         """The first batch of the first epoch."""
         return cls(seed, 0, 0, plan.description)
 
-    @property
-    def plan_hash(self) -> str:
-        return self.plan.hash
-
     def advance(self, batches: int = 1) -> Position:
         """The position after that many more batches, in a later epoch if this one ends before."""
         epochs, step = divmod(self.step + batches, self.plan.batches)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
-from myxtts.audio.wav import graph_header
 from myxtts.data.audio_headers import probe_audio
 from myxtts.data.building.features import Computed, TokenFeatures
 from myxtts.data.building.store_writer import number_names
@@ -86,11 +85,13 @@ class RuntimeClips:
         left_out = {problem.clip_id for problem in problems}
         kept = [row for row, clip in enumerate(metadata.clips) if clip.id not in left_out]
         ids = [made.rows for made in (tokens[row] for row in kept) if isinstance(made, Computed)]
-        return cls._of(usable.clips, frames[kept], ids, mel.sample_rate), usable
+        pcm = np.stack([headers.data_offset, headers.frames, headers.channels], axis=1)
+        pcm[~headers.graph_readable(mel.sample_rate)] = 0
+        return cls._of(usable.clips, frames[kept], ids, pcm[kept]), usable
 
     @classmethod
     def _of(
-        cls, clips: Sequence[Clip], frames: np.ndarray, tokens: Sequence[np.ndarray], sample_rate: int
+        cls, clips: Sequence[Clip], frames: np.ndarray, tokens: Sequence[np.ndarray], pcm: np.ndarray
     ) -> RuntimeClips:
         token_lengths = np.array([len(ids) for ids in tokens], np.int32)
         speakers, speaker_ids = number_names(clip.speaker for clip in clips)
@@ -98,7 +99,7 @@ class RuntimeClips:
         return cls(
             ids=[clip.id for clip in clips],
             audio_paths=[clip.audio_path for clip in clips],
-            pcm=np.array([_pcm(clip.audio_path, sample_rate) for clip in clips], np.int64).reshape(-1, 3),
+            pcm=pcm,
             mel_lengths=frames.astype(np.int32),
             token_data=np.concatenate([*tokens, np.zeros(1, np.int32)]),
             token_offsets=np.cumsum(token_lengths, dtype=np.int64) - token_lengths,
@@ -108,8 +109,3 @@ class RuntimeClips:
             speakers=speakers,
             languages=languages,
         )
-
-
-def _pcm(path: str, sample_rate: int) -> tuple[int, int, int]:
-    header = graph_header(path, sample_rate)
-    return (header.data_offset, header.frames, header.channels) if header is not None else (0, 0, 0)

@@ -282,7 +282,7 @@ def _load(path: Path, dtype: np.dtype[Any], memory_map: bool) -> np.ndarray:
         return np.memmap(path, dtype, "r").view(np.ndarray)
     content = aligned_bytes(os.stat(path).st_size)
     with path.open("rb") as file:
-        if file.readinto(content) != content.size:
+        if file.readinto(content.data) != content.size:
             raise StoreError(f"{path}: shorter than {content.size:,} bytes")
     content.flags.writeable = False
     return content.view(dtype)

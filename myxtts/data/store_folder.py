@@ -89,11 +89,8 @@ class StoreFolder:
             StoreError: another process builds this store, or the folder cannot be written.
         """
         path = self.path / LOCK_FILE
-        with disk_errors(path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = self._locked_file(path, wait)
         try:
-            self._acquire(descriptor, wait)
             with disk_errors(path):
                 previous = _read_holder(descriptor)
                 _write_holder(descriptor, _myself())
@@ -105,6 +102,20 @@ class StoreFolder:
                 os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
+
+    def _locked_file(self, path: Path, wait: bool) -> int:
+        while True:
+            with disk_errors(path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                self._acquire(descriptor, wait)
+                if not _is_removed(descriptor, path):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)  # the store was removed while this process waited
 
     def _acquire(self, descriptor: int, wait: bool) -> None:
         said = False
@@ -158,6 +169,20 @@ class StoreFolder:
         for leftover in (self.building, self.salvage):
             shutil.rmtree(leftover, ignore_errors=True)
 
+    def remove(self) -> bool:
+        """Removes the whole store, unless somebody builds it or has it open; whether it is gone."""
+        try:
+            with self.lock(wait=False):
+                current = self.current()
+                # The current one last: with any version in use, what is left is still a store.
+                for version in sorted(self.versions(), key=lambda version: version == current):
+                    if _in_use(version):
+                        return False
+                shutil.rmtree(self.path, ignore_errors=True)
+        except StoreError:
+            return False
+        return not self.path.exists()
+
     def _number_building(self) -> Path:
         for name in set(os.listdir(self.building)) - set(VERSION_FILES):
             os.unlink(self.building / name)
@@ -201,6 +226,15 @@ def sync_folder(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _is_removed(descriptor: int, path: Path) -> bool:
+    """Whether an open file is no longer the one at its path."""
+    status = os.fstat(descriptor)
+    try:
+        return status.st_nlink == 0 and not os.path.samestat(status, os.stat(path))
+    except OSError:
+        return True
 
 
 def _in_use(version: Path) -> bool:

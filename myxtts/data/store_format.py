@@ -304,11 +304,6 @@ def index_bytes(clips: int, id_size: int) -> int:
     return _HEADER.size + clips * _BYTES_PER_CLIP + id_size
 
 
-def padding_row(manifest: Manifest) -> np.ndarray:
-    """The last row of mel.bin."""
-    return np.full(manifest.n_mels, manifest.mel_padding, MEL_DTYPES[manifest.mel_dtype])
-
-
 def check_sizes(folder: Path, manifest: Manifest) -> None:
     """Compares the files with what the manifest says, which has to come before anything is mapped.
 

@@ -27,11 +27,13 @@ def summary(done: Done) -> str:
 def report(size: DemoSize, stages: Sequence[Done], machine: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that was measured, with the figures that matter on top."""
     by_name = {done.name: done for done in stages}
-    training = by_name["train"].result
+    # A run that an interrupted call had finished has no times to tell.
+    performance = by_name["train"].result["performance"]
+    measured = performance if performance["steps"] else {}
     voice = by_name["evaluate"].result
     figures = {
-        "stall_share": training["performance"]["stall_share"],
-        "clips_per_second": training["performance"]["clips_per_second"],
+        "stall_share": measured.get("stall_share"),
+        "clips_per_second": measured.get("clips_per_second"),
         "retrieval": voice["retrieval"],
         "duration_ratio": voice["duration_ratio"],
         "mcd_position": voice["mcd_position"],
@@ -118,6 +120,8 @@ def _diagnose(result: Mapping[str, Any]) -> str:
 
 def _train(result: Mapping[str, Any]) -> str:
     performance = result["performance"]
+    if result["loss"] is None or not performance["steps"]:
+        return f"{result['step']:,} steps, done in a call that was interrupted"
     return (
         f"{result['step']:,} steps, loss {result['loss']:.3f}, {performance['clips_per_second']:.0f} clips/s, "
         f"stall {100 * performance['stall_share']:.1f} %"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from myxtts.audio.mel import MelSettings, log_mel, trim
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
 from myxtts.data.building.store_target import Target
-from myxtts.data.clips import Clip
-from myxtts.data.metadata import Metadata, probe_audio
+from myxtts.data.clips import Clip, Problem
+from myxtts.data.metadata import AudioHeaders, Metadata, probe_audio
 from myxtts.data.store import FeatureStore
 from myxtts.errors import AudioError, StoreError
 from myxtts.text import TextSettings
@@ -32,7 +33,7 @@ class EvaluationClips:
         metadata: of the data set.
 
     Attributes:
-        metadata: without clips whose audio cannot be read.
+        metadata: without clips whose audio cannot be read, has not a single frame, or gave no features for the store.
         lengths: int64 [N], frames of each clip's mel; of one that is not in the store before silence is trimmed.
     """
 
@@ -44,7 +45,7 @@ class EvaluationClips:
         headers = probe_audio(unknown)
         frames = self.settings.frames(headers.samples_at(self.settings.sample_rate))
         computed = {clip.id: int(length) for clip, length in zip(unknown, frames, strict=True)}
-        self.metadata = metadata.leave_out(headers.problems)
+        self.metadata = metadata.leave_out([*headers.problems, *self._unusable(unknown, headers, frames)])
         self.lengths = np.array([self._length(clip, computed) for clip in self.metadata.clips], np.int64)
         self._mels: dict[int, np.ndarray] = {}
 
@@ -68,6 +69,20 @@ class EvaluationClips:
         """The recording, float32 [n] at the mel's sample rate, as the mel was made of it."""
         return trim(read_audio(self[row].audio_path, self.settings.sample_rate), self.settings)
 
+    def _unusable(self, clips: Sequence[Clip], headers: AudioHeaders, frames: np.ndarray) -> Iterator[Problem]:
+        """The clips whose header can be read and that are of no use all the same."""
+        failed = {} if self._store is None else {entry.id: entry for entry in self._store.manifest.failed}
+        stamps = zip(headers.size.tolist(), headers.mtime_ns.tolist(), strict=True)
+        unreadable = {problem.clip_id for problem in headers.problems}
+        for clip, stamp, length in zip(clips, stamps, frames, strict=True):
+            known = failed.get(clip.id)
+            if clip.id in unreadable:
+                continue
+            if known is not None and (known.size, known.mtime_ns) == stamp:
+                yield Problem("unreadable-audio", known.reason, clip.source, clip.line, clip.id)
+            elif not length:
+                yield Problem("empty-audio", _too_short(clip), clip.source, clip.line, clip.id)
+
     def _length(self, clip: Clip, computed: dict[str, int]) -> int:
         if clip.id in computed:
             return computed[clip.id]
@@ -80,7 +95,7 @@ class EvaluationClips:
             return self._store.mel(stored).astype(np.float32)
         mel = log_mel(self.audio(row), self.settings)
         if not len(mel):
-            raise AudioError(f"{self[row].audio_path}: the audio is too short for a single frame")
+            raise AudioError(_too_short(self[row]))
         return mel
 
     def _unchanged(self, row: int, stored: int) -> bool:
@@ -95,6 +110,10 @@ class EvaluationClips:
             int(index["source_size"][stored]),
             int(index["source_mtime_ns"][stored]),
         )
+
+
+def _too_short(clip: Clip) -> str:
+    return f"{clip.audio_path}: the audio is too short for a single frame"
 
 
 def _open_store(config: DataConfig, mel: MelSettings) -> FeatureStore | None:

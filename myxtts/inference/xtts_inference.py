@@ -147,8 +147,8 @@ class XTTSInference:
         if reference_audio is None:
             return self.model.default_voice(1).numpy()[0]
         seconds = self.config.data.reference_seconds
-        if not seconds:
-            raise UsageError("this checkpoint was trained without references (reference_seconds: 0)")
+        if not self.mel_settings.frames(int(seconds * self.mel_settings.sample_rate)):
+            raise UsageError(f"this checkpoint was trained without references (reference_seconds: {seconds:g})")
         crops = reference_mels(reference_audio, self.mel_settings, seconds)
         return self.model.voice(crops).numpy().mean(axis=0)
 

@@ -4,6 +4,7 @@
 |---|---|
 | `model.npz` | the weights in the model's order, float32 |
 | `config.yaml` | the configuration it was trained with, `auto` resolved where it decides what the weights mean |
+| `lexicon-fa.tsv` | a copy of the lexicon, one for each language that has one |
 | `checkpoint.json` | format version, architecture, fingerprints of text and mel, and details such as the step |
 | `checksums.json` | size and XXH3 of every other file |
 
@@ -41,7 +42,8 @@ WEIGHTS = "model.npz"
 CONFIG = "config.yaml"
 DESCRIPTION = "checkpoint.json"
 CHECKSUMS = "checksums.json"
-# In a run's folder, a link to the checkpoint with the lowest validation loss.
+# In a run's folder, a link to the checkpoint with the lowest validation loss; where there are no links, a file with
+# its name.
 BEST = "best"
 
 # What may differ between training and speaking: it changes a sound here and there, not what the weights mean.
@@ -115,7 +117,9 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
     settings = _settings(config)
     write_weights(folder / WEIGHTS, model)
     # On another machine `auto` might decide otherwise.
-    data = config.data.model_copy(update={"text_symbols": settings["text_symbols"]})
+    data = config.data.model_copy(
+        update={"text_symbols": settings["text_symbols"], "lexicons": _copy_lexicons(config.data.lexicons, folder)}
+    )
     config.model_copy(update={"data": data}).to_yaml(folder / CONFIG)
     architecture = model.get_config()
     for key in ("name", "trainable", "dtype"):
@@ -134,14 +138,16 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """What a checkpoint says about itself, after checking that its files are whole.
 
     Args:
-        path: the checkpoint's folder, or that of a run, whose best one is meant.
+        path: the checkpoint's folder, or that of a run: its best one is meant, or its newest before the first
+            validation.
 
     Raises:
         CheckpointError: there is none, it is damaged, or it was made by a newer version.
     """
     path = Path(path)
-    if (path / BEST / DESCRIPTION).is_file():
-        path = path / BEST
+    if path.name == BEST and path.is_file():
+        path = path.parent
+    path = best_of_run(path) or _newest_of_run(path) or path
     if not (path / DESCRIPTION).is_file():
         what = "no such folder" if not path.exists() else f"not a checkpoint (it has no {DESCRIPTION})"
         raise CheckpointError(f"{path}: {what}")
@@ -154,21 +160,31 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     _verify(path)
     return Checkpoint(
         path,
-        XTTSConfig.from_yaml(path / CONFIG),
+        _with_copied_lexicons(XTTSConfig.from_yaml(path / CONFIG), path),
         description["architecture"],
         description["settings"],
         description["details"],
     )
 
 
+def best_of_run(folder: Path) -> Path | None:
+    """The best checkpoint in a run's folder, if there is one."""
+    best = folder / BEST
+    if best.is_file():
+        best = folder / best.read_text(encoding="utf-8").strip()
+    return best if (best / DESCRIPTION).is_file() else None
+
+
 def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
-    """The model with the checkpoint's weights.
+    """The model with the checkpoint's weights, to speak with.
 
     Raises:
         CheckpointError: the weights are not those of the architecture.
     """
+    from myxtts.models.gpu_memory import grow_as_needed
     from myxtts.models.xtts import XTTS
 
+    grow_as_needed()
     model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
     read_weights(checkpoint.path / WEIGHTS, model)
     return model
@@ -206,6 +222,27 @@ def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
         if saved != here and key not in _HARMLESS and not key.startswith("lexicon_"):
             found.append(f"{key} is {saved} in the checkpoint and {here} here")
     return found
+
+
+def _newest_of_run(folder: Path) -> Path | None:
+    found = [description.parent for description in folder.glob(f"step-*/{DESCRIPTION}")]
+    # Numbers have eight digits, and from a hundred million steps on more.
+    return max(found, key=lambda path: (len(path.name), path.name), default=None)
+
+
+def _copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Copies lexicons into a checkpoint's folder, which may be moved; their names there."""
+    copies = {code: f"lexicon-{code}.tsv" for code in lexicons}
+    for code, name in copies.items():
+        shutil.copyfile(lexicons[code], folder / name)
+    return copies
+
+
+def _with_copied_lexicons(config: XTTSConfig, folder: Path) -> XTTSConfig:
+    """A checkpoint's configuration, with the lexicons that are in its folder found there from anywhere."""
+    found = {code: (folder / name).absolute() for code, name in config.data.lexicons.items()}
+    lexicons = config.data.lexicons | {code: str(path) for code, path in found.items() if path.is_file()}
+    return config.model_copy(update={"data": config.data.model_copy(update={"lexicons": lexicons})})
 
 
 def _settings(config: XTTSConfig) -> dict[str, Any]:

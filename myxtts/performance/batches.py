@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.performance.step_run import batch_shapes, leaves
+from myxtts.performance.simulated_accelerator import leaves
+from myxtts.performance.step_run import batch_shapes
 
 _MOST_KEPT = 24
 _MOST_BYTES = 512 << 20

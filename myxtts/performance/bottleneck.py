@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
-from myxtts.performance.statistics import Summary
+from myxtts.performance.statistics import Summary, variation_verdict
 
 NO_STEPS = "no steps yet"
-
-# Standard deviation of step times over their mean, from the reference documents.
-HIGH_VARIATION = 0.50
-STABLE_VARIATION = 0.20
 
 # Percent. From here on the CPUs have nothing left to give, a disk is what the CPUs wait for, another machine takes
 # time, memory is short; below this a GPU that is not waiting for data has too little to do.
@@ -116,7 +112,7 @@ def analyse(
 def _evidence(stall_share: float, step: Summary, machine: Mapping[str, Summary], cache: CacheUse | None) -> list[str]:
     lines = [f"input: {100 * stall_share:.1f} % of step time over {step.count:,} steps"]
     variation = step.std / step.mean if step.mean else 0.0
-    judged = "high" if variation > HIGH_VARIATION else "stable" if variation < STABLE_VARIATION else "moderate"
+    judged = variation_verdict(variation)
     lines.append(f"step time: {1e3 * step.mean:.1f} ms, std/mean {100 * variation:.0f} % ({judged})")
     for name, label in (
         ("cpu_percent", "CPUs"),

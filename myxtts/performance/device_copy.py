@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.performance.step_run import leaves
+from myxtts.performance.simulated_accelerator import leaves
 
 
 def copy_seconds(batches: Sequence[Any]) -> float:

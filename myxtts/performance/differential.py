@@ -28,7 +28,6 @@ class Measured:
     Attributes:
         source: of the batches.
         run: the steps on the real input.
-        replays: those before and after, on replayed batches.
         kept: the batches that were replayed.
         stall: waiting for data, beyond what a step waits on replayed batches.
         replay_stall: what that is.
@@ -43,7 +42,6 @@ class Measured:
 
     source: Source
     run: StepRun
-    replays: list[StepRun]
     kept: Kept
     stall: float
     replay_stall: float
@@ -102,7 +100,6 @@ def measure(source: Source, step: Callable[[Any], Any], steps: int, report: Call
     return Measured(
         source=source,
         run=run,
-        replays=replays,
         kept=kept,
         stall=stall,
         replay_stall=replay_stall,

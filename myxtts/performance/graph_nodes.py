@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from myxtts.hardware import usable_cpus
 from myxtts.performance.diagnosis import NodeTime
-from myxtts.performance.python_functions import operations, pipeline
+from myxtts.performance.python_functions import pipeline, python_operations
 
 _ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
 _REWRITES = (
@@ -36,8 +36,6 @@ _REWRITES = (
     "parallel_batch",
     "shuffle_and_repeat_fusion",
 )
-_READERS = frozenset({"TFRecord", "TextLine", "FixedLengthRecord"})
-_READING_OPERATIONS = frozenset({"ReadFile"})
 _SUFFIX = re.compile(r"V\d+$")
 _PREFIX = re.compile(r"^(Forever|Finite|Empty)")
 
@@ -68,18 +66,6 @@ class Node:
         function = getattr(getattr(self.dataset, "_map_func", None), "_func", None)
         given = getattr(self.dataset, "_name", None) or getattr(function, "__name__", "")
         return f"{self.kind} {given}" if given and given != "<lambda>" else self.kind
-
-    @property
-    def reads(self) -> bool:
-        """Whether it reads files, in graph."""
-        if self.kind in _READERS:
-            return True
-        if self.dataset is None:
-            return False
-        found = (
-            operation.op for function in self.dataset._functions() for operation in operations(function.function)
-        )
-        return any(operation in _READING_OPERATIONS for operation in found)
 
     @property
     def is_map(self) -> bool:
@@ -230,8 +216,6 @@ def with_python(nodes: Sequence[Node], seconds: dict[str, float]) -> list[Node]:
 
 
 def _tokens(dataset: Any) -> set[str]:
-    from myxtts.performance.python_functions import python_operations
-
     return {operation.attr["token"].s.decode() for operation in python_operations(dataset)}
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from myxtts.performance.bottleneck import HIGH_VARIATION, STABLE_VARIATION
 from myxtts.performance.simulated_accelerator import leading_dimension, wait_until_ready
-from myxtts.performance.statistics import RunningStatistics, Summary
+from myxtts.performance.statistics import RunningStatistics, Summary, variation_verdict
 
 # Milliseconds per batch on average, from the reference documents.
 GOOD_BELOW_MS = 100.0
@@ -53,9 +52,7 @@ class LoadingProfile:
     @property
     def variation_verdict(self) -> str:
         """`stable` (under 20 %), `moderate`, or `high` (over 50 %)."""
-        if self.variation < STABLE_VARIATION:
-            return "stable"
-        return "high" if self.variation > HIGH_VARIATION else "moderate"
+        return variation_verdict(self.variation)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from myxtts.performance.diagnosis import Pattern
-
-HIGH_VARIATION = 0.5
-STABLE_VARIATION = 0.2
+from myxtts.performance.statistics import variation_verdict
 
 # An autocorrelation above this, in a series that repeats at least three times, is a period and not luck.
 _CLEAR = 0.4
@@ -27,7 +25,7 @@ def find_pattern(step_times: np.ndarray, events: Mapping[str, Sequence[int]]) ->
     times = np.asarray(step_times, np.float64)
     mean = float(times.mean()) if len(times) else 0.0
     variation = float(times.std()) / mean if mean else 0.0
-    swing = "high" if variation > HIGH_VARIATION else "stable" if variation < STABLE_VARIATION else "moderate"
+    swing = variation_verdict(variation)
     if swing == "stable":
         return Pattern(variation, swing)
     return Pattern(variation, swing, period(times), _cause(times, events))

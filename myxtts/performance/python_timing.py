@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -15,24 +14,8 @@ from tensorflow.python.ops import script_ops
 from myxtts.performance.python_functions import pipeline, python_operations
 
 
-@dataclass
-class FunctionTime:
-    """What the calls of one function took.
-
-    Attributes:
-        name: as Python names it.
-        seconds: wall time.
-        calls: how many.
-        python: what was called.
-    """
-
-    name: str
-    seconds: float = 0.0
-    calls: int = 0
-
-
 class PythonTimes:
-    """Times every Python function of a pipeline while its block runs; by token, in `functions`.
+    """Times every Python function of a pipeline while its block runs.
 
     Args:
         dataset: the pipeline.
@@ -42,7 +25,7 @@ class PythonTimes:
         registry = script_ops._py_funcs._funcs
         tokens = {op.attr["token"].s.decode() for node in pipeline(dataset) for op in python_operations(node)}
         self._found: dict[str, Any] = {token: registry[token] for token in sorted(tokens) if token in registry}
-        self.functions = {token: FunctionTime(_name(function)) for token, function in self._found.items()}
+        self._seconds = dict.fromkeys(self._found, 0.0)
         self._lock = threading.Lock()
         self._stand_ins: dict[str, Any] = {}  # the registry itself holds only weak references
 
@@ -70,21 +53,14 @@ class PythonTimes:
     def restart(self) -> None:
         """Counts from here."""
         with self._lock:
-            for times in self.functions.values():
-                times.seconds, times.calls = 0.0, 0
+            self._seconds = dict.fromkeys(self._found, 0.0)
 
     def seconds(self) -> dict[str, float]:
-        """Seconds so far, by token."""
+        """Wall time of each function's calls so far, by token."""
         with self._lock:
-            return {token: times.seconds for token, times in self.functions.items()}
-
-    def slowest(self, tokens: Iterable[str]) -> str:
-        """The name of the function that took longest."""
-        return max((self.functions[token] for token in tokens), key=lambda times: times.seconds).name
+            return dict(self._seconds)
 
     def _timed(self, token: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        times = self.functions[token]
-
         @functools.wraps(function)
         def timed(*arguments: Any, **named: Any) -> Any:
             began = time.perf_counter()
@@ -93,15 +69,6 @@ class PythonTimes:
             finally:
                 lasted = time.perf_counter() - began
                 with self._lock:
-                    times.seconds += lasted
-                    times.calls += 1
+                    self._seconds[token] += lasted
 
         return timed
-
-
-def _name(function: Any) -> str:
-    """A name that its author would know."""
-    if isinstance(function, script_ops.EagerFunc):
-        function = function._func
-    name = str(getattr(function, "__name__", type(function).__name__))
-    return {"generator_py_func": "the generator"}.get(name, name)

@@ -102,7 +102,7 @@ class RunTiming:
                     self._recent.clear()
                 file.seek(self._offset)
                 added = file.read()
-        except FileNotFoundError:
+        except OSError:  # not there yet, or not readable for the moment
             return []
         self._offset += len(added)
         *lines, self._rest = (self._rest + added).split(b"\n")

@@ -237,7 +237,7 @@ def wait_until_ready(batch: Any) -> None:
     What `tf.data` and PyTorch deliver on the host is complete when `next()` returns. A JAX array may still be
     computed, and a memory-mapped NumPy array has not been read yet: both are seen to here.
     """
-    for leaf in _leaves(batch):
+    for leaf in leaves(batch):
         if hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()
         elif isinstance(leaf, np.ndarray) and _is_mapped(leaf):
@@ -246,16 +246,17 @@ def wait_until_ready(batch: Any) -> None:
 
 def leading_dimension(batch: Any) -> int:
     """The first dimension of the first array in a batch, 1 if it has none."""
-    shape: Any = getattr(next(_leaves(batch), None), "shape", ())
+    shape: Any = getattr(next(leaves(batch), None), "shape", ())
     return int(shape[0]) if len(shape) else 1
 
 
-def _leaves(batch: Any) -> Iterator[Any]:
+def leaves(batch: Any) -> Iterator[Any]:
+    """The arrays of a batch, however they are nested in mappings, tuples and lists."""
     if isinstance(batch, Mapping):
         batch = tuple(batch.values())
     if isinstance(batch, (tuple, list)):
         for part in batch:
-            yield from _leaves(part)
+            yield from leaves(part)
     else:
         yield batch
 

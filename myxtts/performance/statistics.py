@@ -14,6 +14,17 @@ import numpy as np
 
 DEFAULT_WINDOW = 4096
 
+# Standard deviation of step times over their mean, from the reference documents.
+HIGH_VARIATION = 0.50
+STABLE_VARIATION = 0.20
+
+
+def variation_verdict(variation: float) -> str:
+    """`stable` (a standard deviation under 20 % of the mean), `moderate`, or `high` (over 50 %)."""
+    if variation < STABLE_VARIATION:
+        return "stable"
+    return "high" if variation > HIGH_VARIATION else "moderate"
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -67,11 +78,6 @@ class RunningStatistics:
             self._minimum = value
         if value > self._maximum:
             self._maximum = value
-
-    def recent(self) -> np.ndarray:
-        """The most recent values, oldest first, float [at most window]."""
-        values = np.array(self._recent)
-        return np.roll(values, -(self.count % self._window)) if self.count > self._window else values
 
     def summary(self) -> Summary:
         """All zeros if nothing was added."""

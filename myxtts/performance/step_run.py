@@ -9,14 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from myxtts.performance.cpu_use import CpuMeter, CpuUse
-from myxtts.performance.simulated_accelerator import wait_until_ready
+from myxtts.performance.simulated_accelerator import leaves, wait_until_ready
 from myxtts.performance.stall import StepTimeline
 
 IN_FLIGHT = 2
@@ -137,17 +137,6 @@ def run_steps(
 def batch_shapes(batch: Any) -> Shapes:
     """The shapes of a batch's arrays, in order."""
     return tuple(tuple(int(size) for size in leaf.shape) for leaf in leaves(batch) if hasattr(leaf, "shape"))
-
-
-def leaves(batch: Any) -> Iterator[Any]:
-    """The arrays of a batch, however they are nested in mappings, tuples and lists."""
-    if isinstance(batch, Mapping):
-        batch = tuple(batch.values())
-    if isinstance(batch, (tuple, list)):
-        for part in batch:
-            yield from leaves(part)
-    else:
-        yield batch
 
 
 def wait_for(result: Any) -> float | None:

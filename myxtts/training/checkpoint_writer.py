@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
+from myxtts.errors import MyXTTSError
 from myxtts.models.checkpoint import new_checkpoint, write_model
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
@@ -85,8 +86,8 @@ class CheckpointWriter:
             if save.best:
                 self._folder.mark_best(save.step)
             self._folder.prune(self._config.training.keep_checkpoints)
-        except OSError as error:
-            self.error = reason = error.strerror or str(error)
+        except (OSError, MyXTTSError) as error:
+            self.error = reason = getattr(error, "strerror", None) or str(error)
             kept = "there is none yet" if self.saved_step is None else f"the last one is of step {self.saved_step:,}"
             logger.warning(
                 "the checkpoint of step %s cannot be saved (%s); training goes on, %s",

@@ -29,10 +29,12 @@ class Device:
     Attributes:
         name: as TensorFlow calls it, `/GPU:0` or `/CPU:0`.
         capability: compute capability of a GPU, such as (8, 9); none for a CPU, or if it is not known.
+        gpu_name: what the GPU is called, such as `NVIDIA GeForce RTX 4090`; none likewise.
     """
 
     name: str
     capability: tuple[int, int] | None = None
+    gpu_name: str | None = None
 
     @property
     def is_gpu(self) -> bool:
@@ -40,10 +42,27 @@ class Device:
 
 
 def usable_gpus(device: str) -> Sequence[Gpu]:
-    """The GPUs that training would use: none for `cpu`, and none where TensorFlow cannot use those that are there."""
-    if device == "cpu" or not tf.config.list_physical_devices("GPU"):
+    """The GPUs that training could use, as TensorFlow orders them: none for `cpu`, and none where TensorFlow cannot
+    use those that are there."""
+    if device == "cpu":
         return ()
-    return hardware.gpus()
+    found = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "unknown GPU") for gpu in found]
+    return gpus_named(names, hardware.gpus()) if names else ()
+
+
+def gpus_named(names: Sequence[str], present: Sequence[Gpu]) -> list[Gpu]:
+    """The GPUs of these names; the driver numbers them differently, and may see more of them, or none.
+
+    Args:
+        names: as TensorFlow has them.
+        present: as the driver has them.
+
+    Returns:
+        As many as there are names, of unknown memory where the driver knows none of that name.
+    """
+    memory = {gpu.name: gpu.memory_bytes for gpu in present}
+    return [Gpu(name, memory.get(name, 0)) for name in names]
 
 
 def prepare_device(config: TrainingConfig) -> Device:
@@ -77,8 +96,8 @@ def prepare_device(config: TrainingConfig) -> Device:
         return Device("/CPU:0")
     for gpu in found:
         _limit_memory(gpu, config.gpu_memory_limit_mb)
-    capability = tf.config.experimental.get_device_details(found[0]).get("compute_capability")
-    return Device("/GPU:0", capability)
+    details = tf.config.experimental.get_device_details(found[0])
+    return Device("/GPU:0", details.get("compute_capability"), details.get("device_name"))
 
 
 def precision_policy(config: TrainingConfig, device: Device) -> str:

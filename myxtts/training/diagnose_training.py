@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def _real_step(config: XTTSConfig, dataset: tf.data.Dataset, policy: str) -> Cal
 def _compile(step: Callable[[Any], Any], dataset: tf.data.Dataset, shapes: int, report: Report) -> None:
     """Runs the step once for every shape that the batches come in, so that no measured step is spent compiling."""
     seen: set[Any] = set()
-    for batch in dataset.take(_MOST_LOOKED_AT):
+    for batch in islice(dataset, _MOST_LOOKED_AT):  # nothing may follow what moves batches to a device
         shape = tuple(tuple(tensor.shape) for tensor in batch.values())
         if shape in seen:
             continue

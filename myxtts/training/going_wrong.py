@@ -6,14 +6,16 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from myxtts.config.config import DataConfig
-from myxtts.errors import TrainingError
+from myxtts.errors import DataError, TrainingError
 from myxtts.training.flight import Completed
 from myxtts.training.training_data import TrainingData
 
@@ -36,6 +38,34 @@ def out_of_memory(shape: tuple[int, int, int], config: DataConfig) -> TrainingEr
         f"out of memory with a batch of {clips} clips × {frames} frames × {tokens} tokens\n"
         f"lower {size} or max_mel_frames ({config.max_mel_frames}), or let --auto-batch find what fits"
     )
+
+
+@contextmanager
+def loading_errors() -> Iterator[None]:
+    """What TensorFlow raises when a batch cannot be loaded, as one line with the cause; a lack of memory passes.
+
+    Raises:
+        DataError: in its place.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if is_out_of_memory(error):
+            raise
+        # TensorFlow puts its own call chain around the cause.
+        lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+        raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
+
+
+def loaded(batches: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[str, tf.Tensor]]:
+    """The batches, with `loading_errors` around the loading of each and not around what is done with it."""
+    iterator = iter(batches)
+    while True:
+        with loading_errors():
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
 
 
 class NonFiniteWatch:

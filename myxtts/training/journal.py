@@ -123,6 +123,8 @@ class Journal:
 
     def close(self) -> None:
         """Writes what is left and ends the thread."""
+        # A task may add another one, which the end would otherwise overtake.
+        self._tasks.join()
         self._tasks.put(None)
         self._thread.join()
         if self._writer is not None:

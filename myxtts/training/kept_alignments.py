@@ -45,7 +45,8 @@ class KeptAlignments:
     def on_device(self) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
         """A function in graph from `index` int64 [B] and `tokens` int32 [B, T] to durations int32 [B, T]."""
         # The entry after the last stands for padding, the clip after the last for an empty place.
-        durations = tf.Variable(np.append(self.durations, 0).astype(np.int32), trainable=False)
+        # Numbers up to 65,535 as float32: int32 variables stay on the host, where XLA on a GPU cannot read them.
+        durations = tf.Variable(np.append(self.durations, 0).astype(np.float32), trainable=False)
         offsets = tf.constant(np.append(self._offsets, 0))
         lengths = tf.constant(np.append(self._lengths, 0))
         padding = len(self.durations)
@@ -56,6 +57,6 @@ class KeptAlignments:
             token = tf.range(tf.shape(tokens, tf.int64)[1])[None]  # [1, T]
             inside = token < tf.gather(lengths, clip)[:, None]  # [B, T]
             place = tf.where(inside, tf.gather(offsets, clip)[:, None] + token, padding)
-            return tf.gather(durations, place)
+            return tf.cast(tf.gather(durations, place), tf.int32)
 
         return look_up

@@ -16,13 +16,19 @@ import tensorflow as tf
 
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.yaml_file import render_yaml
-from myxtts.errors import DataError, TrainingError, UsageError
+from myxtts.errors import DataError, TrainingError
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training import run_folder
 from myxtts.training.alignment_phases import REUSE, AlignmentPhases
 from myxtts.training.flight import Completed, Dispatched, Flight
-from myxtts.training.going_wrong import NonFiniteWatch, is_out_of_memory, out_of_memory, shapes_text
+from myxtts.training.going_wrong import (
+    NonFiniteWatch,
+    is_out_of_memory,
+    loading_errors,
+    out_of_memory,
+    shapes_text,
+)
 from myxtts.training.interruption import Interruption
 from myxtts.training.journal import Journal, Vocoder
 from myxtts.training.milestones import Milestones
@@ -52,6 +58,7 @@ class TrainingLoop:
         observer: is told how it goes.
         monitor: measures it.
         synchronous: whether a call of the step returns only when the step is done, as on a CPU.
+        gpu_name: what the GPU that it runs on is called; none: it runs on a CPU.
         vocoder: for TensorBoard's audio.
         restored: where an earlier part ended.
     """
@@ -66,6 +73,7 @@ class TrainingLoop:
         monitor: PerformanceMonitor,
         *,
         synchronous: bool,
+        gpu_name: str | None = None,
         vocoder: Vocoder | None = None,
         restored: TrainingState | None = None,
     ) -> None:
@@ -75,6 +83,7 @@ class TrainingLoop:
         self._observer = observer
         self._monitor = monitor
         self._synchronous = synchronous
+        self._gpu_name = gpu_name
         self._vocoder = vocoder
         self._accumulate = config.training.gradient_accumulation_steps
         self._steps = data.total_steps(config.training)
@@ -96,29 +105,27 @@ class TrainingLoop:
         self._paused = 0.0
 
     def run(self) -> TrainingResult:
-        """Trains.
+        """Trains; a run that has come to its end already is left as it is.
 
         Raises:
             TrainingError: it cannot go on.
             DataError: the data can no longer be read.
-            UsageError: there is nothing left to do.
         """
-        if self._steps * self._accumulate <= self._run.batch:
-            raise UsageError(
-                f"the run has done {self._done:,} of {self._steps:,} steps; raise --epochs or --max-steps to go on"
-            )
+        ended = self._ended()
+        if ended is not None and (self._data.validation is None or self._run.validated_batch == self._run.batch):
+            return self._nothing_left(ended)
         with ExitStack() as stack:
             self._interruption = stack.enter_context(Interruption(self._announce_stop))
             self._open(stack)
             self._announce_start()
             try:
-                reason = self._train()
+                reason = ended or self._train()
                 self._flight.drain()
+                return self._end(reason)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise out_of_memory(self._flight.failed_shape or self._shape, self._config.data) from error
                 raise
-            return self._end(reason)
 
     def _open(self, stack: ExitStack) -> None:
         """Opens the files and starts the threads of the run; they are closed in the opposite order."""
@@ -210,8 +217,10 @@ class TrainingLoop:
         if reason != INTERRUPTED:
             if run.batch != self._logged_batch:
                 self._log()
-            if milestones.can_validate and milestones.validated_batch != run.batch:
+            if milestones.can_validate and run.validated_batch != run.batch:
                 best = milestones.validate(self._done, self._stopping)
+                if run.validated_batch != run.batch:
+                    reason = INTERRUPTED
         if best or milestones.saved_batch != run.batch:
             milestones.save(self._done, best)
         milestones.writer.wait()
@@ -220,33 +229,49 @@ class TrainingLoop:
             raise TrainingError(
                 f"the checkpoint of step {self._done:,}, the last, cannot be saved ({milestones.writer.error})"
             )
-        checkpoint = self._folder.checkpoint(self._done)
+        result = self._result(reason, self._interruption.signal if reason == INTERRUPTED else None)
+        self._observer.message(str(result))
+        return result
+
+    def _nothing_left(self, reason: str) -> TrainingResult:
+        """Says why, and what would let it go on."""
+        why = f"the run has done {self._done:,} of {self._steps:,} steps; raise --epochs or --max-steps to go on"
+        if reason == EARLY:
+            why = (
+                f"no better validation loss in {self._run.validations_without_gain:,} validations up to step "
+                f"{self._done:,}; raise early_stopping_patience to go on"
+            )
+        self._observer.message(f"nothing left to do: {why}")
+        return self._result(reason)
+
+    def _result(self, reason: str, number: int | None = None) -> TrainingResult:
+        run = self._run
         batches = max(1, run.batch - self._began_at)
-        result = TrainingResult(
+        return TrainingResult(
             reason=reason,
-            signal=self._interruption.signal,
+            signal=number,
             step=self._done,
             epoch=self._data.epoch_of(run.batch),
             loss=None if self._losses is None else self._losses.total,
             best_loss=run.best_loss,
             best_step=run.best_step,
-            checkpoint=checkpoint,
+            checkpoint=self._folder.checkpoint(self._done),
             best_checkpoint=self._folder.best,
             skipped=self._step.skipped,
             compilations=self._compilations,
             overhead_ms=1e3 * self._busy / batches,
             performance=self._monitor.get_summary(),
         )
-        self._observer.message(str(result))
-        return result
 
     # What is due, and when
 
     def _reason_to_stop(self) -> str | None:
         if self._nonfinite.stop:
             raise self._nonfinite.error(self._folder.path / run_folder.NONFINITE, self._data)
-        if self._stopping():
-            return INTERRUPTED
+        return self._ended() or (INTERRUPTED if self._stopping() else None)
+
+    def _ended(self) -> str | None:
+        """Why the run has come to its end, if it has."""
         if self._run.batch >= self._steps * self._accumulate:
             return FINISHED
         patience = self._config.training.early_stopping_patience
@@ -322,6 +347,7 @@ class TrainingLoop:
         rates = recent if recent.steps else self._rates
         left = self._steps * self._accumulate - batch
         machine = self._monitor.latest_reading
+        gpus = () if machine is None else machine.gpus
         return Progress(
             step=batch // self._accumulate,
             steps=self._steps,
@@ -330,7 +356,7 @@ class TrainingLoop:
             learning_rate=None if self._losses is None else self._losses.learning_rate,
             rates=rates,
             seconds_left=left * rates.step_ms / 1e3 if rates.steps else None,
-            gpu=machine.gpus[0] if machine is not None and machine.gpus else None,
+            gpu=next((gpu for gpu in gpus if gpu.name == self._gpu_name), None),
         )
 
     def _announce_start(self) -> None:
@@ -350,13 +376,8 @@ class TrainingLoop:
 
 
 def _next(iterator: Iterator[Mapping[str, tf.Tensor]]) -> Mapping[str, tf.Tensor]:
-    try:
-        return next(iterator)
-    except StopIteration:
-        raise DataError("the training data ended; it should go on without end") from None
-    except tf.errors.OpError as error:
-        if is_out_of_memory(error):
-            raise
-        # TensorFlow puts its own call chain around the cause.
-        lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
-        raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
+    with loading_errors():
+        batch = next(iterator, None)
+    if batch is None:
+        raise DataError("the training data ended; it should go on without end")
+    return batch

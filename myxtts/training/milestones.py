@@ -9,6 +9,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.checkpoint_writer import CheckpointWriter, Save
+from myxtts.training.going_wrong import loading_errors
 from myxtts.training.journal import Journal
 from myxtts.training.kept_alignments import KeptAlignments
 from myxtts.training.optimizer import put_average
@@ -64,7 +65,9 @@ class Milestones:
             self._validator = Validator(self._averaged, config, data.validation.element_spec)
         self.writer = CheckpointWriter(folder, config, monitor)
         self._began_at = run.batch
-        self.validated_batch = -1
+        # Loss and step of the best before the newest best, and the same while that one is being saved.
+        self._best_before: tuple[float | None, int | None] = (None, None)
+        self._if_unsaved: tuple[float | None, int | None] | None = None
         self.saved_batch = -1
 
     @property
@@ -72,7 +75,11 @@ class Milestones:
         return self._validator is not None
 
     def validate(self, step: int, stop: Callable[[], bool]) -> bool:
-        """Validates; whether the loss is the best so far. Nothing happens if `stop` says so before the end."""
+        """Validates; whether the loss is the best so far. Nothing happens if `stop` says so before the end.
+
+        Raises:
+            DataError: a validation batch cannot be loaded.
+        """
         assert self._validator is not None
         run = self._run
         self._put_average()
@@ -80,9 +87,10 @@ class Milestones:
             validation = self._validator(self._data.validation, stop)
         if validation is None:
             return False
-        self.validated_batch = run.batch
+        run.validated_batch = run.batch
         best = math.isfinite(validation.total) and (run.best_loss is None or validation.total < run.best_loss)
         if best:
+            self._best_before = run.best_loss, run.best_step
             run.best_loss, run.best_step, run.validations_without_gain = validation.total, step, 0
         else:
             run.validations_without_gain += 1
@@ -107,17 +115,26 @@ class Milestones:
             **self._data.origin,
         }
         self.writer.save(Save(step, self._averaged, state, details, best))
+        self._if_unsaved = self._best_before if best else None
         self.saved_batch = run.batch
 
     def _put_average(self) -> None:
         # Whoever speaks with the weights or writes them is done before they change.
-        self.writer.wait()
+        self._wait_for_writer()
         self._journal.wait()
         put_average(self._step.optimizer, self._step.model, self._averaged)
+
+    def _wait_for_writer(self) -> None:
+        self.writer.wait()
+        if self._if_unsaved is not None and self.writer.error is not None:
+            # A best that is not on the disk should not keep a later one from being saved.
+            self._run.best_loss, self._run.best_step = self._if_unsaved
+        self._if_unsaved = None
 
     def _speaker(self) -> Sampler:
         if self._sampler is None:
             assert self._data.validation is not None
-            first = next(iter(self._data.validation.take(1)))
+            with loading_errors():
+                first = next(iter(self._data.validation))
             self._sampler = Sampler(self._averaged, self._config, first)
         return self._sampler

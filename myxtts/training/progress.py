@@ -25,7 +25,7 @@ class Progress:
         learning_rate: of the last step that was read.
         rates: of the steps of late.
         seconds_left: at this rate; none before there is one.
-        gpu: the first one, if there is any, as last sampled.
+        gpu: the one it runs on, if there is any, as last sampled.
     """
 
     step: int

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from myxtts.errors import TrainingError
+
 logger = logging.getLogger(__name__)
 
 
@@ -25,15 +27,22 @@ class RecordFile:
         path: of the file, created if need be.
         keep_until: for a resumed run, the last batch to keep: records with a larger `batch` are removed. None begins
             an empty file.
+
+    Raises:
+        TrainingError: the file cannot be written.
     """
 
     def __init__(self, path: Path, keep_until: int | None = None) -> None:
         self.path = path
         kept = [] if keep_until is None else [one for one in read_records(path) if one.get("batch", 0) <= keep_until]
         temporary = path.with_name(path.name + ".new")
-        temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
-        os.replace(temporary, path)
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
+            os.replace(temporary, path)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise TrainingError(f"{path}: cannot be written ({error.strerror})") from None
         self._lock = threading.Lock()
         self._lines: list[str] = []
         self._failed = False

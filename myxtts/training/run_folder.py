@@ -4,7 +4,7 @@
 |---|---|
 | `config.yaml` | the configuration in effect |
 | `step-00001000` | a checkpoint (`models.checkpoint` and `training_state`); the newest few are kept |
-| `best` | a link to the one with the lowest validation loss |
+| `best` | a link to the one with the lowest validation loss, or a file with its name where there are no links |
 | `log.jsonl`, `timing.jsonl` | losses, and the times of every step |
 | `tensorboard` | TensorBoard's files |
 | `nonfinite.json` | the clips of the steps that ended the run, if it came to that |
@@ -20,10 +20,13 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from myxtts.errors import CheckpointError, TrainingError, UsageError
-from myxtts.models.checkpoint import BEST, Checkpoint, read_checkpoint
-from myxtts.training.training_state import TrainingState
+from myxtts.models.checkpoint import BEST, Checkpoint, best_of_run, read_checkpoint
+
+if TYPE_CHECKING:
+    from myxtts.training.training_state import TrainingState
 
 logger = logging.getLogger(__name__)
 
@@ -54,24 +57,30 @@ class RunFolder:
         return self.path / f"step-{step:08d}"
 
     def checkpoints(self) -> list[Path]:
-        """The checkpoints, oldest first."""
+        """The checkpoints, oldest first.
+
+        Raises:
+            TrainingError: the folder cannot be read.
+        """
         if not self.path.is_dir():
             return []
-        found = [entry for entry in self.path.iterdir() if _CHECKPOINT.fullmatch(entry.name) and entry.is_dir()]
+        try:
+            found = [entry for entry in self.path.iterdir() if _CHECKPOINT.fullmatch(entry.name) and entry.is_dir()]
+        except OSError as error:
+            raise TrainingError(f"{self.path}: cannot be used for a run ({error.strerror})") from None
         return sorted(found, key=step_of)
 
     @property
     def best(self) -> Path | None:
         """The best checkpoint, if there is one."""
-        link = self.path / BEST
-        return link if link.is_dir() else None
+        return best_of_run(self.path)
 
     def open(self, resume: bool) -> None:
         """Takes the folder for this run, until the process ends or `close`.
 
         Raises:
             UsageError: another run is under way in it, or it holds one and `resume` is false.
-            TrainingError: it cannot be written to.
+            TrainingError: it cannot be read or written to.
         """
         if not resume and self.checkpoints():
             raise UsageError(
@@ -112,6 +121,9 @@ class RunFolder:
         Raises:
             CheckpointError: there are checkpoints, and none of them is whole.
         """
+        # TensorFlow comes with it, which whoever only looks at the folder does not need.
+        from myxtts.training.training_state import TrainingState
+
         found = self.checkpoints()
         for path in reversed(found):
             try:
@@ -126,7 +138,11 @@ class RunFolder:
         """Makes `best` point to the checkpoint of a step."""
         link = self.path / f".{BEST}.{os.getpid()}"
         link.unlink(missing_ok=True)
-        link.symlink_to(self.checkpoint(step).name, target_is_directory=True)
+        name = self.checkpoint(step).name
+        try:
+            link.symlink_to(name, target_is_directory=True)
+        except OSError:
+            link.write_text(f"{name}\n", encoding="utf-8")
         os.replace(link, self.path / BEST)
 
     def prune(self, keep: int) -> None:

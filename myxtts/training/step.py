@@ -3,7 +3,8 @@
 Losses are added up on the device and fetched when someone asks (`TrainingStep.read`). What a step returns is three
 numbers, which tell whoever waits for them that the device has completed it, and the alignment it found.
 
-A step whose loss or gradient is not finite moves no weight. It is counted.
+A step whose loss or gradient is not finite moves no weight. It is counted. With gradient accumulation such a batch
+counts as one of its optimizer step, with a gradient of zero.
 
 Under XLA the step is two programs in one graph: the gradient, compiled for every shape of batch, and the update,
 which knows no shape and is compiled once. As one program, every shape would take half as long again to compile.
@@ -102,6 +103,7 @@ class TrainingStep:
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
         self._scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        self._accumulates = config.training.gradient_accumulation_steps > 1
         self._settings = MelSettings.from_config(config.data)
         self._log_mel = LogMel(self._settings)
         self._seed = fold_seed(config.training.seed)
@@ -210,15 +212,24 @@ class TrainingStep:
 
     def _apply(self, finite: tf.Tensor, gradients: list[tf.Tensor]) -> None:
         variables = self.model.trainable_variables
-        if self._scales_loss:
-            self.optimizer.apply(gradients, variables)  # skips by itself, and lowers the scale
-            return
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
 
         def apply() -> tf.Tensor:
-            self.optimizer.apply(gradients, variables)
+            inner.apply(gradients, variables)
             return tf.constant(0)
 
-        tf.cond(finite, apply, lambda: tf.constant(0))
+        def skip() -> tf.Tensor:
+            if self._accumulates:
+                # Keras ends an optimizer step after so many calls, so a batch that adds nothing is a call, too.
+                inner.apply([tf.zeros_like(one) for one in gradients], variables)
+            return tf.constant(0)
+
+        if not self._scales_loss:
+            tf.cond(finite, apply, skip)
+            return
+        self.optimizer.apply(gradients, variables)  # skips by itself, and lowers the scale
+        if self._accumulates:
+            tf.cond(self.optimizer.check_finite(gradients), lambda: tf.constant(0), skip)
 
     def _read_totals(self) -> tf.Tensor:
         totals = tf.identity(self._totals)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Measured by benchmarks/bench_step.py.
 EAGER_WARNING = (
-    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 8 times as long as "
-    "a graph and 12 times as long as XLA"
+    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 7 times as long as "
+    "a graph and 9 times as long as XLA"
 )
 
 
 class XTTSTrainer:
-    """Trains a model on a data set.
+    """Trains a model on a data set, once.
 
     ```python
     config = XTTSConfig(data_path="./data/ljspeech", checkpoint_dir="./runs/voice", max_steps=10_000)
@@ -74,24 +77,25 @@ class XTTSTrainer:
         self.config = config
         self.observer: Observer = observer or LoggingObserver()
         self.monitor: PerformanceMonitor = start_performance_monitoring()
-        self.device = prepare_device(config.training)
         self.folder = RunFolder(config.training.checkpoint_dir)
-        self.folder.open(resume)
         self.vocoder = vocoder
+        self._closed = False
         self._restored: TrainingState | None = None
         self._train: tf.data.Dataset | None = None
         self._source: BatchSource | None = None
         self._origin: dict[str, Any] = {}
-
-        keras.utils.set_random_seed(config.training.seed % 2**32)
-        with tf.device(self.device.name):
-            self.model = model or create_model(config, precision_policy(config.training, self.device))
-        found = self.folder.newest_whole() if resume else None
-        if found is not None:
-            checkpoint, self._restored = found
-            _require_same(checkpoint, config)
-        elif init_from is not None:
-            self._start_from(read_checkpoint(Path(init_from)))
+        with self._closed_on_error():
+            self.device = prepare_device(config.training)
+            self.folder.open(resume)
+            keras.utils.set_random_seed(config.training.seed % 2**32)
+            with tf.device(self.device.name):
+                self.model = model or create_model(config, precision_policy(config.training, self.device))
+            found = self.folder.newest_whole() if resume else None
+            if found is not None:
+                checkpoint, self._restored = found
+                _require_same(checkpoint, config)
+            elif init_from is not None:
+                self._start_from(read_checkpoint(Path(init_from)))
 
     def prepare_datasets(self, progress: PrecomputeProgress | None = None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
         """Prepares the data set as `preprocessing_mode` says.
@@ -106,6 +110,10 @@ class XTTSTrainer:
         Raises:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
         """
+        with self._closed_on_error():
+            return self._prepare_datasets(progress)
+
+    def _prepare_datasets(self, progress: PrecomputeProgress | None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
         prepared = LJSpeechDataset(None, self.config).prepare(progress)
         if prepared.precomputed is not None:
             self.monitor.log_cache_use(prepared.precomputed.mels_reused, prepared.precomputed.mels_computed)
@@ -122,6 +130,8 @@ class XTTSTrainer:
     def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
         """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
 
+        A resumed run for which nothing is left to do is left as it is.
+
         Args:
             train_dataset: from `prepare_datasets`, or any dataset of such batches (docs/training.md). Such a one is
                 repeated, and begins anew when a run is resumed.
@@ -129,14 +139,17 @@ class XTTSTrainer:
 
         Raises:
             TrainingError: it cannot go on: loss not finite, no memory, or the last checkpoint cannot be written.
-            UsageError: nothing says how long to train.
+            DataError: a batch cannot be loaded.
+            UsageError: nothing says how long to train, or this trainer has trained already.
         """
-        if self.config.training.enable_eager_debug or not self.config.training.enable_graph_mode:
-            logger.warning("%s", EAGER_WARNING)
-        if val_dataset is not None and val_dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-            raise UsageError("the validation data has no end; give one pass over it")
-        tf.config.run_functions_eagerly(self.config.training.enable_eager_debug)
+        if self._closed:
+            raise UsageError("this trainer has trained, or failed; make another one, with resume=True to go on")
         try:
+            if self.config.training.enable_eager_debug or not self.config.training.enable_graph_mode:
+                logger.warning("%s", EAGER_WARNING)
+            if val_dataset is not None and val_dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+                raise UsageError("the validation data has no end; give one pass over it")
+            tf.config.run_functions_eagerly(self.config.training.enable_eager_debug)
             with tf.device(self.device.name):
                 loop = TrainingLoop(
                     self.model,
@@ -146,14 +159,30 @@ class XTTSTrainer:
                     self.observer,
                     self.monitor,
                     synchronous=not self.device.is_gpu,
+                    gpu_name=self.device.gpu_name,
                     vocoder=self.vocoder,
                     restored=self._restored,
                 )
+                # What was read from the checkpoint is in variables now, and need not be in memory twice.
+                self._restored = None
                 return loop.run()
         finally:
             tf.config.run_functions_eagerly(False)
-            self.monitor.stop_sampling()
-            self.folder.close()
+            self.close()
+
+    def close(self) -> None:
+        """Gives the run's folder free, for a trainer that is not to train after all; `train` does it at its end."""
+        self._closed = True
+        self.monitor.stop_sampling()
+        self.folder.close()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _data(self, train: tf.data.Dataset, validation: tf.data.Dataset | None) -> TrainingData:
         if self._source is not None and train is self._train:

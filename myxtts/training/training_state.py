@@ -32,6 +32,7 @@ class RunState:
     Attributes:
         batch: batches done.
         position: the next batch of the data; none for data that cannot be resumed.
+        validated_batch: batches done at the last validation; none if there was none.
         best_loss: the lowest validation loss so far, and the step it was reached at.
         validations_without_gain: since then.
         alignments: `search`, `keep` or `reuse`.
@@ -39,6 +40,7 @@ class RunState:
 
     batch: int = 0
     position: Position | None = None
+    validated_batch: int | None = None
     best_loss: float | None = None
     best_step: int | None = None
     validations_without_gain: int = 0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batch_source import BatchSource, clips_in
+from myxtts.data.building.store_target import store_folders
 from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.modes import Prepared
 from myxtts.data.precompute import Progress
+from myxtts.data.store_folder import StoreFolder
 from myxtts.errors import DataError
 from myxtts.hardware import usable_cpus
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator
@@ -31,6 +34,9 @@ _STEADY_AFTER = 2
 
 class TuningTrial:
     """The rate of a configuration under changes of its data section.
+
+    Another precision takes a store of its own. When the block ends, stores that were made for trials are removed
+    again, except what `keep` was told of. The start's own store stays, and so does every store that was there before.
 
     Args:
         config: where the search starts.
@@ -59,7 +65,26 @@ class TuningTrial:
         self._progress = progress
         self._runner = StepRunner(config, device, on_compile) if simulated_step is None else None
         self._sources: dict[str, BatchSource] = {}
+        self._prepared: dict[str, Prepared] = {}  # by precision
+        self._made: dict[str, list[StoreFolder]] = {}
+        self._kept = {config.data.mel_dtype}
         self.unit = "s of audio/s" if simulated_step is None else "clips/s (simulated)"
+
+    def __enter__(self) -> TuningTrial:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for precision, folders in self._made.items():
+            if precision not in self._kept:
+                self._forget(precision)
+                for folder in folders:
+                    folder.remove()
+
+    def keep(self, changes: Mapping[str, Any]) -> None:
+        """Has the store that these changes need survive."""
+        self._kept.add(self._data(changes).mel_dtype)
 
     def __call__(self, changes: Mapping[str, Any]) -> float:
         """The rate.
@@ -92,12 +117,38 @@ class TuningTrial:
         key = repr(sorted(changes.items()))
         if key not in self._sources:
             try:
-                data = DataConfig.model_validate(self._config.data.model_dump() | dict(changes))
-                prepared = LJSpeechDataset(None, data).prepare(self._progress)
-                self._sources[key] = BatchSource.build(prepared, data, "train")
+                data = self._data(changes)
+                self._sources[key] = BatchSource.build(self._prepare(data), data, "train")
             except (DataError, ValidationError) as error:
                 raise TrialFailed(str(error).splitlines()[0]) from None
         return self._sources[key]
+
+    def _data(self, changes: Mapping[str, Any]) -> DataConfig:
+        return DataConfig.model_validate(self._config.data.model_dump() | dict(changes))
+
+    def _prepare(self, data: DataConfig) -> Prepared:
+        """The data set in its precision, which is all that matters for what is stored.
+
+        Raises:
+            TrialFailed: it is loaded in another way than the start's, so their rates say nothing about the precision.
+        """
+        precision, own = data.mel_dtype, self._config.data.mel_dtype
+        if precision not in self._prepared:
+            new = [folder for folder in store_folders(data) if not folder.path.exists()]
+            try:
+                self._prepared[precision] = LJSpeechDataset(None, data).prepare(self._progress)
+            finally:
+                self._made[precision] = [folder for folder in new if folder.path.exists()]
+        prepared = self._prepared[precision]
+        if precision != own and prepared.mode != self._prepare(self._config.data).mode:
+            raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
+        return prepared
+
+    def _forget(self, precision: str) -> None:
+        self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
+        prepared = self._prepared.pop(precision, None)
+        if prepared is not None and prepared.store is not None:
+            prepared.store.close()
 
 
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:
@@ -123,10 +174,7 @@ def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Ax
 
 def _frame_budgets(config: XTTSConfig, source: BatchSource) -> tuple[int, ...]:
     """Half of what batches hold now, as much, and twice as much, in round numbers."""
-    plan = source.plan
-    batches = np.bincount(plan.epoch(0, 0).bucket_of_batch, minlength=len(plan.buckets))
-    frames = np.array([bucket.batch_size * bucket.frames for bucket in plan.buckets])
-    mean = float(np.average(frames, weights=batches))
-    longest = max(bucket.frames for bucket in plan.buckets)
+    clips, frames, _ = source.plan.batch_shapes().T
+    mean, longest = float((clips * frames).mean()), int(frames.max())
     budgets = {max(longest, round(factor * mean / 100) * 100) for factor in (0.5, 1.0, 2.0)}
     return tuple(sorted(budgets - {config.data.max_frames_per_batch or 0}))

@@ -13,6 +13,7 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.audio_loader import add_device_features
 from myxtts.models.xtts import XTTS
+from myxtts.training.going_wrong import loaded
 from myxtts.training.losses import compute_losses
 from myxtts.training.step import any_length, fold_seed
 
@@ -55,10 +56,14 @@ class Validator:
             self._losses = tf.function(self._compute, input_signature=signature, autograph=False)
 
     def __call__(self, dataset: tf.data.Dataset, stop: Callable[[], bool] = lambda: False) -> Validation | None:
-        """The losses over one pass of `dataset`; None if `stop` said so before its end."""
+        """The losses over one pass of `dataset`; None if `stop` said so before its end.
+
+        Raises:
+            DataError: a batch cannot be loaded.
+        """
         sums = np.zeros(4)
         frames = 0.0
-        for number, batch in enumerate(dataset):
+        for number, batch in enumerate(loaded(dataset)):
             if stop():
                 return None
             *losses, weight = self._losses(batch, tf.constant(number)).numpy().tolist()

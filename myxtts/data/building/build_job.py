@@ -20,7 +20,7 @@ from myxtts.data.building.store_target import Target
 from myxtts.data.building.store_writer import number_names
 from myxtts.data.clips import Problem
 from myxtts.data.metadata import Metadata, read_metadata
-from myxtts.data.store import FeatureStore
+from myxtts.data.store import FeatureStore, Verify
 from myxtts.data.store_folder import StorageError
 from myxtts.data.store_format import FailedClip, NewerStoreError
 from myxtts.errors import DataError, StoreError
@@ -45,6 +45,11 @@ class Silent:
 
     def advance(self, clips: int, audio_seconds: float = 0.0) -> None:
         pass
+
+
+def verification(config: DataConfig) -> Verify:
+    """How thoroughly a store is checked when it is opened."""
+    return "quick" if config.cache_verification else "none"
 
 
 class TooManyFailures(DataError):
@@ -105,6 +110,7 @@ class BuildJob:
             self.metadata.require_usable()
         self.mel = MelSettings.from_config(config)
         self.text = TextSettings.from_config(config)
+        self.verify = verification(config)
         self.targets = Target.candidates(config, self.mel, self.text)
         self.plan, self.failed = BuildPlan.of(self.metadata.clips, config.dataset_path, self.workers)
 
@@ -120,7 +126,7 @@ class BuildJob:
             if target.folder.current() is None:
                 continue
             try:
-                with FeatureStore.open(target.folder.path) as store:
+                with FeatureStore.open(target.folder.path, self.verify) as store:
                     if self._is_up_to_date(store, retry_failed):
                         return self.result(store, (*store.manifest.failed, *self._new_failures(store)))
             except NewerStoreError:

@@ -100,7 +100,7 @@ class StoreBuilder:
                 folder.publish()
             self.sources.close()
             folder.remove_unneeded()
-        with FeatureStore.open(folder.path) as store:
+        with FeatureStore.open(folder.path, job.verify) as store:
             return job.result(
                 store,
                 failed,
@@ -162,13 +162,15 @@ class StoreBuilder:
         return [FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in built.reasons.items()]
 
     def _require_readable(self, plan: BuildPlan) -> None:
-        count = len(self.job.metadata.clips)
         if not plan.clips:
+            count = len(self.job.metadata.clips)
             raise DataError(f"none of the {count:,} clips can be computed; the first: {self.failed[0].reason}")
-        if len(self.failed) > self.most_failed * count:
-            raise TooManyFailures(
-                f"{len(self.failed):,} of {count:,} clips cannot be read, the first: {self.failed[0].reason}"
-            )
+        # A line whose audio is not there has not become a clip, and speaks for an incomplete data set just the same.
+        absent = self.job.metadata.without_audio()
+        count = len(self.job.metadata.clips) + len(absent)
+        reasons = [entry.reason for entry in self.failed] + [problem.message for problem in absent]
+        if len(reasons) > self.most_failed * count:
+            raise TooManyFailures(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")
 
     def _in_order(self) -> list[FailedClip]:
         """The failures in the order of the data set, one per clip."""

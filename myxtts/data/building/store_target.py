@@ -135,6 +135,12 @@ class Sources:
         self.trusted = self.trusted and rest.trusted
 
 
+def store_folders(config: DataConfig) -> list[StoreFolder]:
+    """Where the store of a configuration is or would be, the preferred place first."""
+    mel, text = MelSettings.from_config(config), TextSettings.from_config(config)
+    return [target.folder for target in Target.candidates(config, mel, text)]
+
+
 def _refuse_unwanted_rebuild(target: Target, config: DataConfig, others: list[Settings]) -> None:
     for section, what, key, allowed in (
         ("mel", "mels", "auto_rebuild_mel_cache", config.auto_rebuild_mel_cache),

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -21,17 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from myxtts.child_program import child_command, child_environment
 from myxtts.data.store_folder import disk_error
 from myxtts.errors import DataError, StoreError
 
 QUEUED = 2  # tasks a worker has: the one it is at, and the next, so that it never waits for an answer
 _IDLE_DEATHS = 8
-# The parent's module search path, and nothing of the folder it happens to be run in.
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
-    "from myxtts.data.building.feature_worker import main; main(int(sys.argv[1]))"
-)
-_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_WORKER = "myxtts.data.building.feature_worker"
 
 
 @dataclass
@@ -77,13 +72,12 @@ class _Worker:
     def __init__(self, settings: Any, lock: int | None, errors: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            environment = os.environ | dict.fromkeys(_SINGLE_THREADED, "1")
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), *sys.path],
+                child_command(_WORKER, theirs.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                env=environment,
+                env=child_environment(),
                 # With the lock in its hands too, nobody builds here while a worker may still write.
                 pass_fds=[theirs.fileno()] + ([] if lock is None else [lock]),
             )

@@ -1,0 +1,122 @@
+"""Pages of the next batches are asked for before anybody touches them, and not those of later ones."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from myxtts.data.batching import BatchPlan
+from myxtts.data.pages_ahead import ask_ahead, resident_share
+
+CLIPS, FRAMES, N_MELS = 60, 16_384, 80  # far more bytes per clip than any kernel reads around a page
+BATCH = 2
+AHEAD = 5
+
+
+class Reader:
+    """What reads batches, as far as the thread knows it."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    """A mapped file of holes, which take no disk space and are read like any other bytes."""
+    path = tmp_path / "mel.bin"
+    with path.open("wb") as file:
+        file.truncate(CLIPS * FRAMES * N_MELS * 2)
+    data = np.memmap(path, np.float16, "r").view(np.ndarray).reshape(-1, N_MELS)
+    mapped = SimpleNamespace(
+        memory_map=True,
+        mel_path=path,
+        mel_data=data,
+        mel_offsets=np.arange(CLIPS, dtype=np.int64) * FRAMES,
+        mel_lengths=np.full(CLIPS, FRAMES, np.int32),
+    )
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 1 << 20, os.POSIX_FADV_WILLNEED)
+    if not eventually(lambda: resident_share(data[:1024]) > 0, 5):
+        pytest.skip("this file system does not read ahead on request")
+    drop(path)
+    if resident_share(data) > 0:
+        pytest.skip("this file system keeps what was read in memory")
+    return mapped
+
+
+def drop(path: Path) -> None:
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def share(store: Any, rows: np.ndarray) -> float:
+    """Of the bytes of these clips, in memory."""
+    return float(np.mean([resident_share(store.mel_data[row * FRAMES : (row + 1) * FRAMES]) for row in rows]))
+
+
+def touch(store: Any, rows: np.ndarray) -> None:
+    for row in rows:
+        store.mel_data[row * FRAMES : (row + 1) * FRAMES].sum()
+
+
+def start(store: Any, reader: Reader, **changes: Any) -> tuple[threading.Thread | None, Any]:
+    plan = BatchPlan(store.mel_lengths, np.full(CLIPS, 5, np.int32), batch_size=BATCH, num_buckets=1)
+    which = {"seed": 3, "shuffle": True, "epochs": 1, "ahead": AHEAD} | changes
+    return ask_ahead(reader, store, plan, **which), plan.epoch(3, which.get("start_epoch", 0))
+
+
+def test_the_next_batches_are_asked_for_and_not_the_ones_after(store: Any) -> None:
+    reader = Reader()
+    thread, order = start(store, reader)
+    assert thread is not None
+    for number in range(AHEAD):
+        assert eventually(lambda number=number: share(store, order[number]) == 1), number
+    assert share(store, order[AHEAD]) == 0
+    touch(store, order[0])
+    assert eventually(lambda: share(store, order[AHEAD]) == 1)
+    assert share(store, order[AHEAD + 2]) == 0
+    assert thread.is_alive()
+    for rows in order:
+        touch(store, rows)
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_pipeline_that_begins_in_the_middle_is_asked_for_from_there(store: Any) -> None:
+    reader = Reader()
+    _, order = start(store, reader, start_epoch=4, epochs=None, start_step=7)
+    assert eventually(lambda: share(store, order[7]) == 1)
+    assert share(store, order[6]) == 0
+
+
+def test_when_the_reader_is_gone_nothing_more_is_asked_for(store: Any) -> None:
+    reader = Reader()
+    thread, _ = start(store, reader)
+    assert thread is not None
+    del reader
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_what_is_in_memory_is_not_asked_for(store: Any) -> None:
+    touch(store, np.arange(CLIPS))
+    assert start(store, Reader())[0] is None
+
+
+def test_a_store_that_was_read_into_memory_is_not_asked_for(store: Any) -> None:
+    store.memory_map = False
+    assert start(store, Reader())[0] is None
