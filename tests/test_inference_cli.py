@@ -71,8 +71,8 @@ def test_a_voice_is_cloned_and_the_real_time_factor_reported(run_myxtts, checkpo
         (["--text", "a", "--output", "out.mp3"], 2, "name it .wav"),
         (["--text", "a", "--output", "no/such/out.wav"], 2, "does not exist"),
         (["--text", "a", "--reference", "gone.wav"], 1, "gone.wav: there is no such file"),
-        (["--text", "a", "--seed", "5000000000"], 2, "5000000000 is not in the range"),
-        (["--text", "a", "--seed", "-1"], 2, "-1 is not in the range"),
+        (["--text", "a", "--seed", "5000000000"], 2, "Invalid value for '--seed'"),
+        (["--text", "a", "--seed", "-1"], 2, "Invalid value for '--seed'"),
         (["--text", "a"], 1, "nowhere: no such folder"),
     ],
 )

@@ -17,9 +17,9 @@ from myxtts.cli import options, train
 from myxtts.cli.machine_config import loading_errors, resolve_for_machine
 from myxtts.config.config import XTTSConfig
 from myxtts.data.metadata import read_metadata
-from myxtts.errors import TrainingError
+from myxtts.errors import CheckpointError, TrainingError
 from myxtts.hardware import Gpu
-from myxtts.training import device
+from myxtts.training import auto_batch, device
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -82,20 +82,23 @@ def test_a_run_is_begun_resumed_and_spoken_with(data: Path, tmp_path: Path, run_
     assert spoken.returncode == 0, spoken.stderr
 
 
-def test_a_job_that_always_resumes_finds_its_batches_at_first_only(
-    data: Path, tmp_path: Path, run_myxtts: MyXTTS
+@pytest.mark.usefixtures("smallest_model")
+def test_a_job_that_always_resumes_looks_for_batches_that_fit_at_first_only(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = tmp_path / "run"
-    given = ("--data-path", data, "--checkpoint-dir", run, "--resume", "--auto-batch", *QUICK)
-    first = run_myxtts("train", "--max-steps", 1, *given)
-    assert first.returncode == 0, first.stderr
-    assert "max_frames_per_batch is " in first.stderr
-    budget = XTTSConfig.from_yaml(run / "config.yaml").data.max_frames_per_batch
-    assert budget is not None
-    second = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--auto-batch", "--max-steps", 2)
-    assert second.returncode == 0, second.stderr
-    assert "max_frames_per_batch is " not in second.stderr
-    assert f"batches of {budget:,} frames" in second.stderr
+    class Searched(Exception):
+        pass
+
+    def search(*_: object) -> None:
+        raise Searched
+
+    monkeypatch.setattr(auto_batch, "find_frame_budget", search)
+    resolved = options.load_config(data_path=data, checkpoint_dir=tmp_path / "run", machine=())
+    with pytest.raises(Searched):
+        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None, as_json=False)
+    (tmp_path / "run" / "step-00000001").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="none of the 1 checkpoints can be resumed"):
+        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None, as_json=False)
 
 
 def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> None:
