@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,8 +19,10 @@ from myxtts.data.audio_loader import add_device_features
 from myxtts.data.batching import BatchPlan
 from myxtts.data.clip_table import ClipTable
 from myxtts.data.metadata import read_metadata
+from myxtts.data.pages_ahead import ask_ahead
 from myxtts.data.pipeline import PipelineSettings, create_dataset
 from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.store import FeatureStore
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.text import TextSettings
 
@@ -42,7 +45,7 @@ def from_store(
         pipeline.keep_freed_memory = lambda: False
     store, plan = data.store(dtype), data.plan(num_buckets, batch_size)
     loader = TFNativeDataLoader(clips=store, table=ClipTable.build(store, None, ()))
-    return Source(_endless(loader, plan), plan.clips / len(plan), plan.padding_share)
+    return Source(_endless(loader, plan, store), plan.clips / len(plan), plan.padding_share)
 
 
 def runtime(data: BenchData, device: str) -> Source:
@@ -85,6 +88,12 @@ def runtime(data: BenchData, device: str) -> Source:
     return Source(batches, clips_per_batch, plan.padding_share, after=mel_in_step)
 
 
-def _endless(loader: TFNativeDataLoader, plan: BatchPlan) -> Iterator[dict[str, tf.Tensor]]:
+def _endless(
+    loader: TFNativeDataLoader, plan: BatchPlan, store: FeatureStore | None = None
+) -> Iterator[dict[str, tf.Tensor]]:
     settings = PipelineSettings.from_config(DataConfig())
-    return iter(create_dataset(loader, plan, settings, seed=SEED, shuffle=True, epochs=None))
+    which: dict[str, Any] = {"seed": SEED, "shuffle": True, "epochs": None}
+    dataset = create_dataset(loader, plan, settings, **which)
+    if store is not None:
+        ask_ahead(dataset, store, plan, **which)
+    return iter(dataset)
