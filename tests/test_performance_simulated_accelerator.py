@@ -1,7 +1,6 @@
 """The simulated accelerator: its arithmetic on a clock of its own, its waiting on the real one."""
 
 import doctest
-import gc
 import itertools
 import json
 import time
@@ -239,7 +238,6 @@ def test_no_more_batches_are_kept_than_are_in_flight_or_in_hand():
             alive.add(batch)
             yield batch
             del batch
-            gc.collect()
             most = max(most, len(alive))
 
     simulate(0.010, source(), VirtualClock(), steps=40)

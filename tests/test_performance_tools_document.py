@@ -21,7 +21,7 @@ COMMANDS = [line for line in DOCUMENT.splitlines() if line.startswith("myxtts ")
 LESS = {
     "monitor": "--duration 0.3 --interval 0.1",
     "profile": "--num-batches 3 --calls 1 --batch-size 4",
-    "benchmark": "--num-batches 3 --training-steps 3 --clips 20 --batch-size 4",
+    "benchmark": "--num-batches 3 --no-training --clips 20 --batch-size 4",
     "tune": "--time-budget 1 --steps 1 --batch-size 4",
 }
 SMALL = (
