@@ -82,8 +82,8 @@ def per_clip(source: BatchSource, audio: list[str]) -> tf.data.Dataset:
         np.asarray(source.clips.token_data[o : o + n])
         for o, n in zip(source.clips.token_offsets, source.clips.token_lengths, strict=True)
     ]
-    frames = np.sort([bucket.frames for bucket in plan.buckets])
-    widths = np.sort([bucket.tokens for bucket in plan.buckets])
+    frames = np.sort([bucket.frames for bucket in plan.buckets]).astype(np.int32)
+    widths = np.sort([bucket.tokens for bucket in plan.buckets]).astype(np.int32)
     reference = source.reference_frames
 
     def read(row: np.int64) -> tuple[np.ndarray, np.ndarray]:

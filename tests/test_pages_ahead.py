@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import threading
 import time
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 from myxtts.data.batching import BatchPlan
-from myxtts.data.pages_ahead import ask_ahead, resident_share
+from myxtts.data.pages_ahead import ask_ahead
 
 CLIPS, FRAMES, N_MELS = 60, 16_384, 80  # far more bytes per clip than any kernel reads around a page
 BATCH = 2
@@ -49,6 +51,14 @@ def store(tmp_path: Path) -> Any:
     return mapped
 
 
+def resident_share(array: np.ndarray) -> float:
+    """Share of a mapped array's pages that are in memory, 0 to 1."""
+    state = np.zeros(-(-array.nbytes // mmap.PAGESIZE), np.uint8)
+    address, size = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+    assert ctypes.CDLL(None).mincore(address, size, ctypes.c_void_p(state.ctypes.data)) == 0
+    return float(np.mean(state & 1))
+
+
 def drop(path: Path) -> None:
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -75,7 +85,7 @@ def touch(store: Any, rows: np.ndarray) -> None:
 
 def start(store: Any, reader: Reader, **changes: Any) -> tuple[threading.Thread | None, Any]:
     plan = BatchPlan(store.mel_lengths, np.full(CLIPS, 5, np.int32), batch_size=BATCH, num_buckets=1)
-    which = {"seed": 3, "shuffle": True, "epochs": 1, "ahead": AHEAD} | changes
+    which = {"seed": 3, "shuffle": True, "epochs": 1, "ahead": AHEAD, "memory": 0} | changes
     return ask_ahead(reader, store, plan, **which), plan.epoch(3, which.get("start_epoch", 0))
 
 
@@ -112,9 +122,10 @@ def test_when_the_reader_is_gone_nothing_more_is_asked_for(store: Any) -> None:
     assert not thread.is_alive()
 
 
-def test_what_is_in_memory_is_not_asked_for(store: Any) -> None:
-    touch(store, np.arange(CLIPS))
-    assert start(store, Reader())[0] is None
+def test_a_store_that_fits_into_memory_is_not_asked_for(store: Any) -> None:
+    assert start(store, Reader(), memory=store.mel_data.nbytes)[0] is None
+    assert start(store, Reader(), memory=store.mel_data.nbytes - 1)[0] is not None
+    assert start(store, Reader(), memory=None)[0] is None
 
 
 def test_a_store_that_was_read_into_memory_is_not_asked_for(store: Any) -> None:

@@ -1,15 +1,15 @@
-"""Asks for the pages of a store before batches need them.
+"""Asks for the pages of a store that is larger than the memory before batches need them.
 
-What the page cache does not hold is read when it is touched, with whatever lies around it, and in a shuffled order
-most of that is not wanted soon. But the order is known: a thread asks for exactly the bytes of the next batches
-(`benchmarks/bench_cold.py` has what that brings). Where loading stands it reads in the process's own page table:
-pages that a batch was gathered from are mapped, pages that were only asked for are not. So the pipeline need not tell
-it, and nothing waits for it.
+What the page cache does not hold is read when it is touched, with whatever lies around it. A store that fits into
+memory is read fastest that way. Of a larger one, in a shuffled order, most of what lies around is gone before it is
+wanted. But the order is known: a thread asks for exactly the bytes of the next batches (what that brings is in
+`benchmarks/bench_cold.py`). Where loading stands it reads in the process's own page table: pages that a batch was
+gathered from are mapped, pages that were only asked for are not. So the pipeline need not tell it, and nothing waits
+for it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import threading
@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from myxtts.data.batching import BatchPlan
 from myxtts.data.store import FeatureStore
+from myxtts.hardware import memory_limit_bytes
 
 AHEAD = 32  # batches
-IN_MEMORY = 0.98  # a store with this share in the page cache is not asked for
 _LOOKED_AT = 4  # clips of a batch
 _POLL = 0.005  # seconds
 _PAGE_TABLE = Path("/proc/self/pagemap")
@@ -43,17 +44,21 @@ def ask_ahead(
     start_epoch: int = 0,
     start_step: int = 0,
     ahead: int = AHEAD,
+    memory: int | None = None,
 ) -> threading.Thread | None:
-    """Starts the thread, if the store is mapped, is not in memory, and the system can be asked.
+    """Starts the thread, if the store is mapped, does not fit into memory, and the system can be asked.
 
     Args:
         reader: what reads the batches; the thread ends when it is gone.
         store, plan, seed, shuffle, epochs, start_epoch, start_step: of the batches, as in `pipeline.create_dataset`.
         ahead: how many batches are asked for before the one that is loaded next.
+        memory: bytes that a store may have and fit; none: what is available now.
     """
     if not (store.memory_map and hasattr(os, "posix_fadvise") and os.access(_PAGE_TABLE, os.R_OK)):
         return None
-    if resident_share(store.mel_data) >= IN_MEMORY:
+    if memory is None:
+        memory = min(memory_limit_bytes(), psutil.virtual_memory().available)
+    if store.mel_data.nbytes <= memory:
         return None
     gone = threading.Event()
     weakref.finalize(reader, gone.set)
@@ -65,23 +70,11 @@ def ask_ahead(
             for number in range(start_step if epoch == start_epoch else 0, len(order)):
                 rows = order[number]
                 yield rows[rows >= 0]
-            if resident_share(store.mel_data) >= IN_MEMORY:
-                return
             epoch += 1
 
     thread = threading.Thread(target=_follow, args=(store, batches(), ahead, gone), name="pages-ahead", daemon=True)
     thread.start()
     return thread
-
-
-def resident_share(array: np.ndarray) -> float:
-    """Share of a mapped array's pages that are in memory, 0 to 1; whose process touched them does not matter."""
-    state = np.zeros(-(-array.nbytes // mmap.PAGESIZE), np.uint8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    address, size = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
-    if libc.mincore(address, size, ctypes.c_void_p(state.ctypes.data)):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return float(np.mean(state & 1))
 
 
 def _follow(store: FeatureStore, batches: Iterator[np.ndarray], ahead: int, gone: threading.Event) -> None:
