@@ -131,3 +131,14 @@ def test_a_store_that_fits_into_memory_is_not_asked_for(store: Any) -> None:
 def test_a_store_that_was_read_into_memory_is_not_asked_for(store: Any) -> None:
     store.memory_map = False
     assert start(store, Reader())[0] is None
+
+
+def test_a_file_that_cannot_be_asked_for_ends_in_one_line(store: Any, caplog: pytest.LogCaptureFixture) -> None:
+    store.mel_path.unlink()
+    reader = Reader()
+    thread, _ = start(store, reader)
+    assert thread is not None
+    thread.join(60)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "pages are no longer asked for ahead"
+    ]

@@ -62,8 +62,7 @@ class _EpochInGraph:
         self.seed = mix(((seed if shuffle else 0) + GOLDEN) & MASK)
         self.rows = tf.constant(plan.rows, tf.int64)
         self.bucket_of_clip = tf.constant(plan.bucket_of_clip, tf.uint8)
-        shapes = [(bucket.batch_size, bucket.frames, bucket.tokens) for bucket in plan.buckets]
-        self.shape_of_batch = tf.constant(np.array(shapes, np.int32)[plan.bucket_of_batch])  # [K, 3]
+        self.shape_of_batch = tf.constant(plan.batch_shapes(), tf.int32)  # [K, 3]
         self.clip_of_place = tf.constant(_rectangle(plan))  # [K, largest batch]
 
     def __call__(self, epoch: tf.Tensor) -> dict[str, tf.Tensor]:

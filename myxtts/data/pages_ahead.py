@@ -10,6 +10,7 @@ for it.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import threading
@@ -24,6 +25,8 @@ import psutil
 from myxtts.data.batching import BatchPlan
 from myxtts.data.store import FeatureStore
 from myxtts.hardware import memory_limit_bytes
+
+logger = logging.getLogger(__name__)
 
 AHEAD = 32  # batches
 _LOOKED_AT = 4  # clips of a batch
@@ -72,7 +75,13 @@ def ask_ahead(
                 yield rows[rows >= 0]
             epoch += 1
 
-    thread = threading.Thread(target=_follow, args=(store, batches(), ahead, gone), name="pages-ahead", daemon=True)
+    def follow() -> None:
+        try:
+            _follow(store, batches(), ahead, gone)
+        except OSError as error:
+            logger.warning("pages are no longer asked for ahead: %s", error)
+
+    thread = threading.Thread(target=follow, name="pages-ahead", daemon=True)
     thread.start()
     return thread
 
