@@ -122,7 +122,7 @@ class Milestones:
         # Whoever speaks with the weights or writes them is done before they change.
         self._wait_for_writer()
         self._journal.wait()
-        put_average(self._step.optimizer, self._step.model, self._averaged)
+        put_average(self._step.optimizer, self._step.weights, self._averaged)
 
     def _wait_for_writer(self) -> None:
         self.writer.wait()

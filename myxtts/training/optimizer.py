@@ -12,14 +12,12 @@ import logging
 import keras
 
 from myxtts.config.config import TrainingConfig
+from myxtts.training.flat_weights import NOT_DECAYED, FlatWeights
 
 logger = logging.getLogger(__name__)
 
 # Of a run's steps, the last that the averaged weights may reach back over.
 AVERAGED_SHARE = 0.05
-
-# Weight decay is for what multiplies activations; gains, offsets and tables have no size to hold down.
-_NOT_DECAYED = ["bias", "beta", "gamma", "embeddings", "default"]
 
 
 def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "float32") -> keras.optimizers.Optimizer:
@@ -41,7 +39,7 @@ def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "fl
         ema_momentum=_decay(config, total_steps) ** (1 / batches),
         gradient_accumulation_steps=batches if batches > 1 else None,
     )
-    adam.exclude_from_weight_decay(var_names=_NOT_DECAYED)
+    adam.exclude_from_weight_decay(var_names=[NOT_DECAYED])
     return keras.optimizers.LossScaleOptimizer(adam) if policy == "mixed_float16" else adam
 
 
@@ -78,11 +76,16 @@ def learning_rate_schedule(
     )
 
 
-def put_average(optimizer: keras.optimizers.Optimizer, model: keras.Model, averaged: keras.Model) -> None:
-    """Puts the weights to speak with into `averaged`: the average, or `model`'s own where none is kept or begun."""
+def put_average(optimizer: keras.optimizers.Optimizer, weights: FlatWeights, averaged: keras.Model) -> None:
+    """Puts the weights to speak with into `averaged`: the average, or those as trained where none is kept or begun.
+
+    Args:
+        optimizer: of the run.
+        weights: of the model as it is trained, that the optimizer was built for.
+        averaged: a model of the same kind.
+    """
+    weights.gather()
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.use_ema and int(optimizer.iterations) > 0:
-        optimizer.finalize_variable_values(averaged.trainable_variables)
-    else:
-        for source, target in zip(model.trainable_variables, averaged.trainable_variables, strict=True):
-            target.assign(source)
+        optimizer.finalize_variable_values(weights.vectors)
+    weights.scatter(averaged.trainable_variables)

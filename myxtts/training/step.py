@@ -24,6 +24,7 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.audio_loader import add_device_features
 from myxtts.models.xtts import XTTS
+from myxtts.training.flat_weights import FlatWeights
 from myxtts.training.kept_alignments import KeptAlignments
 from myxtts.training.losses import compute_losses
 
@@ -46,7 +47,7 @@ class StepResult(NamedTuple):
 
 
 class _Gradient(NamedTuple):
-    gradients: list[tf.Tensor]  # of the loss, scaled if the optimizer scales it
+    gradients: list[tf.Tensor]  # of the loss, as vectors, scaled if the optimizer scales it
     losses: tf.Tensor  # [4]
     clips: tf.Tensor
     frames: tf.Tensor
@@ -87,6 +88,7 @@ class TrainingStep:
         spec: the `element_spec` of the batches.
 
     Attributes:
+        weights: of the model, as the vectors that the optimizer was built for.
         state: by name, the variables beside weights and optimizer that a resumed run needs.
         shapes: how often each shape was seen, in the order they were first seen.
     """
@@ -100,8 +102,8 @@ class TrainingStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        if not optimizer.built:
-            optimizer.build(model.trainable_variables)
+        self.weights = FlatWeights(model.trainable_variables)
+        optimizer.build(self.weights.vectors)
         self._scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         self._accumulates = config.training.gradient_accumulation_steps > 1
         self._settings = MelSettings.from_config(config.data)
@@ -179,7 +181,7 @@ class TrainingStep:
             scaled = self.optimizer.scale_loss(losses.total)
         gradients = tape.gradient(scaled, self.model.trainable_variables)
         return _Gradient(
-            [tf.convert_to_tensor(gradient) for gradient in gradients],
+            self.weights.flatten(gradients),
             tf.stack(losses),
             tf.math.count_nonzero(features["mel_lengths"], dtype=tf.float32),
             tf.reduce_sum(tf.cast(features["mel_lengths"], tf.float32)),
@@ -211,25 +213,27 @@ class TrainingStep:
         return tf.stack([tf.cast(in_a_row, tf.float32), gradient.clips, gradient.frames])
 
     def _apply(self, finite: tf.Tensor, gradients: list[tf.Tensor]) -> None:
-        variables = self.model.trainable_variables
+        vectors = self.weights.vectors
         inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
 
         def apply() -> tf.Tensor:
-            inner.apply(gradients, variables)
+            inner.apply(gradients, vectors)
             return tf.constant(0)
 
         def skip() -> tf.Tensor:
             if self._accumulates:
                 # Keras ends an optimizer step after so many calls, so a batch that adds nothing is a call, too.
-                inner.apply([tf.zeros_like(one) for one in gradients], variables)
+                inner.apply([tf.zeros_like(one) for one in gradients], vectors)
             return tf.constant(0)
 
+        self.weights.gather()
         if not self._scales_loss:
             tf.cond(finite, apply, skip)
-            return
-        self.optimizer.apply(gradients, variables)  # skips by itself, and lowers the scale
-        if self._accumulates:
-            tf.cond(self.optimizer.check_finite(gradients), lambda: tf.constant(0), skip)
+        else:
+            self.optimizer.apply(gradients, vectors)  # skips by itself, and lowers the scale
+            if self._accumulates:
+                tf.cond(self.optimizer.check_finite(gradients), lambda: tf.constant(0), skip)
+        self.weights.scatter()
 
     def _read_totals(self) -> tf.Tensor:
         totals = tf.identity(self._totals)
