@@ -42,12 +42,17 @@ def batch_requests(
         epoch_in_graph = _EpochInGraph(plan, seed, shuffle)
     last_epoch = ENDLESS if epochs is None else start_epoch + epochs
 
+    @tf.autograph.experimental.do_not_convert
+    def epoch_and_requests(epoch: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        return epoch, epoch_in_graph(epoch)
+
+    @tf.autograph.experimental.do_not_convert
     def requests_of(epoch: tf.Tensor, requests: dict[str, tf.Tensor]) -> tf.data.Dataset:
         first = tf.where(tf.equal(epoch, start_epoch), start_step, 0)
         # Slicing an epoch that is laid out as arrays calls no function per batch.
         return tf.data.Dataset.from_tensor_slices({name: column[first:] for name, column in requests.items()})
 
-    order = tf.data.Dataset.range(start_epoch, last_epoch).map(lambda epoch: (epoch, epoch_in_graph(epoch)))
+    order = tf.data.Dataset.range(start_epoch, last_epoch).map(epoch_and_requests)
     return order.prefetch(1).flat_map(requests_of)
 
 

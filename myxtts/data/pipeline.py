@@ -78,12 +78,14 @@ def create_dataset(
     dataset = batch_requests(
         plan, seed=seed, start_epoch=start_epoch, start_step=start_step, epochs=epochs, shuffle=shuffle
     )
+    # Loaders are graph operations throughout; to look through their source for Python's takes seconds.
+    load_batch = tf.autograph.experimental.do_not_convert(loader.load_batch)
     if settings.overlap:
         # The order is a promise (resuming depends on it), so batches come in order whatever the number of workers.
-        dataset = dataset.map(loader.load_batch, num_parallel_calls=settings.workers, deterministic=True)
+        dataset = dataset.map(load_batch, num_parallel_calls=settings.workers, deterministic=True)
         dataset = dataset.prefetch(settings.prefetch)
     else:
-        dataset = dataset.map(loader.load_batch)
+        dataset = dataset.map(load_batch)
     dataset = dataset.with_options(_options(settings))
     if settings.device is not None:
         # Last of all: what follows a device prefetch would run on the host again.

@@ -51,9 +51,12 @@ SIZES = {
     size.name: size
     for size in (
         DemoSize(
-            "quick", "a minute and a half", 150, 25, 10, 10, longest_sentence=65,
+            "quick", "a minute and a half", 150, 20, 6, 10, longest_sentence=65,
             # Not compiled by XLA, which would take longer than it saves.
-            settings={**_ONE_VOICE, "num_buckets": 1, "optimization_level": "basic"},
+            settings={
+                **_ONE_VOICE, "num_buckets": 1, "batch_size": 8,
+                "optimization_level": "basic", "enable_tensorboard": False,
+            },
         ),
         DemoSize(
             "standard", "6 minutes", 1500, 500, 30, 30, longest_sentence=65,
