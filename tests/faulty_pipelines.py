@@ -359,7 +359,7 @@ def computing() -> tf.data.Dataset:
 
 
 @contextlib.contextmanager
-def starved(competitors: int = 16) -> Iterator[None]:
+def starved(competitors: int = 8) -> Iterator[None]:
     """Puts this process on one CPU, together with others that never rest."""
     before = os.sched_getaffinity(0)
     _pin([min(before)])

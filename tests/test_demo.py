@@ -30,7 +30,9 @@ def nothing(_: Any) -> None:
 
 
 @pytest.mark.skipif(not available(), reason="espeak-ng, which speaks the corpus, is not installed (the speech extra)")
-def test_all_stages_run_and_leave_speech_pictures_and_a_report(tmp_path: Path) -> None:
+def test_all_stages_run_and_leave_speech_pictures_and_a_report(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "demo"
     finished = run_demo(folder, SMALLEST, nothing, nothing)
     values = write_report(Folders(folder, folder / "smallest"), SMALLEST, finished, {"cpus": 2, "gpus": []})
@@ -54,6 +56,9 @@ def test_all_stages_run_and_leave_speech_pictures_and_a_report(tmp_path: Path) -
     resumed: list[Stage] = []
     finished = run_demo(folder, SMALLEST, resumed.append, nothing)
     assert [stage.name for stage in resumed] == ["train"]
+    (trained,) = (done.result for done in finished if done.name == "train")
+    assert (trained["reason"], trained["step"], trained["performance"]["steps"]) == ("finished", 3, 0)
+    assert "nothing left to do: the run has done 3 of 3 steps" in capfd.readouterr().err
     values = write_report(Folders(folder, folder / "smallest"), SMALLEST, finished, {"cpus": 2, "gpus": []})
     assert values["stall_share"] is None
     assert "3 steps, done in a call that was interrupted" in (folder / "report.html").read_text(encoding="utf-8")

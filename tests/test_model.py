@@ -120,7 +120,7 @@ def test_empty_places_and_short_clips_leave_everything_finite(decoder, policy, c
         losses, gradients = losses_and_gradients(model, batch, training=True)
         return losses, [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
 
-    losses, finite = tf.function(step, jit_compile=True)(batch) if compiled else step(batch)
+    losses, finite = tf.function(step, jit_compile=True, autograph=False)(batch) if compiled else step(batch)
     assert np.isfinite(losses).all()
     assert all(finite)
     assert all(loss.dtype == tf.float32 for loss in losses)
@@ -147,7 +147,7 @@ def test_mixed_precision_is_near_float32(policy):
 def test_compiled_and_eager_agree():
     model, batch = small_model(), random_batch()
     eager = model(batch)
-    compiled = tf.function(lambda batch: model(batch), jit_compile=True)(batch)
+    compiled = tf.function(lambda batch: model(batch), jit_compile=True, autograph=False)(batch)
     np.testing.assert_array_equal(compiled.alignment, eager.alignment)
     np.testing.assert_allclose(compiled.prediction, eager.prediction, atol=1e-4)
 
@@ -173,7 +173,7 @@ def test_given_durations_are_used_even_if_a_search_would_find_others():
 def test_with_given_durations_the_graph_has_no_loop():
     model, batch = small_model(), random_batch()
     batch["durations"] = model.align(batch).numpy()
-    graph = tf.function(lambda batch: model(batch)).get_concrete_function(batch).graph
+    graph = tf.function(lambda batch: model(batch), autograph=False).get_concrete_function(batch).graph
     assert not [op.name for op in graph.get_operations() if "While" in op.type]
 
 
@@ -303,7 +303,7 @@ def test_static_and_dynamic_lengths_speak_the_same(decoder):
 
 def test_speech_of_a_static_length_compiles():
     model = small_model()
-    compiled = tf.function(lambda: speak(model, max_frames=50), jit_compile=True)()
+    compiled = tf.function(lambda: speak(model, max_frames=50), jit_compile=True, autograph=False)()
     np.testing.assert_allclose(compiled.mel, speak(model, max_frames=50).mel, atol=1e-3)
 
 

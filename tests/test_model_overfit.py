@@ -15,6 +15,7 @@ from myxtts.models.sizes import SIZES
 from myxtts.models.xtts import XTTS
 from myxtts.text import TextSettings, Tokenizer
 from myxtts.text.espeak import Espeak, available
+from myxtts.training.flat_weights import FlatWeights
 from myxtts.training.losses import compute_losses
 
 SENTENCES = (
@@ -55,15 +56,17 @@ def learn(model, batch, steps, learning_rate=2e-3):
     optimizer = keras.optimizers.AdamW(schedule, beta_2=0.98, global_clipnorm=1.0)
     if model.compute_dtype == "float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    variables = model.trainable_variables
-    optimizer.build(variables)
+    weights = FlatWeights(model.trainable_variables)
+    optimizer.build(weights.vectors)
 
     @tf.function(autograph=False)
     def step(batch, number):
         with tf.GradientTape() as tape:
             losses = compute_losses(model(batch, training=True, seed=tf.stack([0, number])), model.decoder_kind)
             scaled = optimizer.scale_loss(losses.total)
-        optimizer.apply(tape.gradient(scaled, variables), variables)
+        weights.gather()
+        optimizer.apply(weights.flatten(tape.gradient(scaled, model.trainable_variables)), weights.vectors)
+        weights.scatter()
         return tf.stack(losses)
 
     batch = {key: tf.constant(value) for key, value in batch.items()}

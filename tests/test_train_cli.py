@@ -36,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data_folder(tmp_path_factory.mktemp("cli"))
 
 
-def test_a_run_is_begun_resumed_and_spoken_with(data: Path, tmp_path: Path, run_myxtts: MyXTTS) -> None:
+def test_a_run_is_begun_and_resumed(data: Path, tmp_path: Path, run_myxtts: MyXTTS) -> None:
     run = tmp_path / "run"
     saved = tmp_path / "saved.yaml"
     first = run_myxtts(
@@ -69,17 +69,6 @@ def test_a_run_is_begun_resumed_and_spoken_with(data: Path, tmp_path: Path, run_
     assert second.returncode == 0, second.stderr
     assert "continuing after step 3" in second.stderr
     assert second.stdout == ""
-
-    third = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--json")
-    assert third.returncode == 0, third.stderr
-    assert "nothing left to do: the run has done 5 of 5 steps" in third.stderr
-    result = json.loads(third.stdout)
-    assert (result["reason"], result["step"], result["performance"]["steps"]) == ("finished", 5, 0)
-
-    spoken = run_myxtts(
-        "synthesize", "--checkpoint", run / "best", "--text", "word", "--output", tmp_path / "out.wav"
-    )
-    assert spoken.returncode == 0, spoken.stderr
 
 
 @pytest.mark.usefixtures("smallest_model")
@@ -173,3 +162,4 @@ def test_a_checkpoint_that_is_not_there_is_named(data: Path, tmp_path: Path, run
     )
     assert done.returncode == 1
     assert "no such folder" in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
 
 def resolve_for_machine(
-    config: Path | None, preset: str | None, settings: Sequence[str] | None, **given: Any
+    config: Path | None,
+    preset: str | None,
+    settings: Sequence[str] | None,
+    check: Callable[[XTTSConfig], object] | None = None,
+    **given: Any,
 ) -> ResolvedConfig:
     """As `options.load_config`; what nobody set is chosen for the devices that TensorFlow can use.
+
+    Args:
+        check: raises what else is wrong, before TensorFlow starts.
 
     Raises:
         ConfigError: something in the options is wrong.
@@ -31,6 +38,8 @@ def resolve_for_machine(
     present = hardware.gpus()
     resolved = options.load_config(config, preset, settings, machine=present, **given)
     read_metadata(resolved.config.data).require_usable()
+    if check is not None:
+        check(resolved.config)
 
     # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
     start_tensorflow()

@@ -12,7 +12,7 @@ from myxtts.cli.machine_config import batch_text, resolve_for_machine
 from myxtts.cli.output import emit, say
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.cli.training_display import TrainingDisplay
-from myxtts.config.config import DataConfig, TrainingConfig
+from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.metadata import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
@@ -110,7 +110,16 @@ def train(
         "deterministic": deterministic or None,
         **sets,
     }
-    resolved = resolve_for_machine(config, preset, settings, **given)
+
+    def check(resolved: XTTSConfig) -> None:
+        from myxtts.models.checkpoint import read_checkpoint
+        from myxtts.training.run_folder import RunFolder
+
+        RunFolder(resolved.training.checkpoint_dir).require_no_other(resume)
+        if init_from is not None:
+            read_checkpoint(init_from)
+
+    resolved = resolve_for_machine(config, preset, settings, check, **given)
     _run(resolved, resume, init_from, auto_batch, save_config, as_json)
 
 

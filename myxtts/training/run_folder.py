@@ -75,6 +75,18 @@ class RunFolder:
         """The best checkpoint, if there is one."""
         return best_of_run(self.path)
 
+    def require_no_other(self, resume: bool) -> None:
+        """Raises what `open` would if the folder holds a run that is not to be resumed.
+
+        Raises:
+            UsageError: it does.
+            TrainingError: it cannot be read.
+        """
+        if not resume and self.checkpoints():
+            raise UsageError(
+                f"{self.path} holds a run already: --resume continues it, another --checkpoint-dir begins a new one"
+            )
+
     def open(self, resume: bool) -> None:
         """Takes the folder for this run, until the process ends or `close`.
 
@@ -82,10 +94,7 @@ class RunFolder:
             UsageError: another run is under way in it, or it holds one and `resume` is false.
             TrainingError: it cannot be read or written to.
         """
-        if not resume and self.checkpoints():
-            raise UsageError(
-                f"{self.path} holds a run already: --resume continues it, another --checkpoint-dir begins a new one"
-            )
+        self.require_no_other(resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
