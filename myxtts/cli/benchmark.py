@@ -85,7 +85,7 @@ def benchmark(
         simulate = _DEFAULT_GPU
     require_simulation(simulate, simulate_step_ms)
     with ExitStack() as stack:
-        splits: dict[str, float] = {}
+        splits: dict[str, Any] = {}
         if create_test_data:
             # Few clips: enough of them to have some to validate with, without which a data set is refused.
             splits = {"train_split": 0.8, "val_split": 0.2}
