@@ -53,6 +53,19 @@ def run_myxtts() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
+def call_myxtts(capfd: pytest.CaptureFixture[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the program in this process, where TensorFlow, whose start takes seconds, is running already."""
+    from myxtts.cli import app
+
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        capfd.readouterr()
+        command = [str(argument) for argument in arguments]
+        return subprocess.CompletedProcess(command, app._run(command), *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
 def smallest_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every size of model is the smallest: for what does not depend on it, and would only take long to trace."""
     from training_samples import SMALLEST

@@ -21,7 +21,7 @@ from myxtts.text.espeak import available
 SMALLEST = DemoSize(
     "smallest", "a minute", clips=60, steps=3, sentences=4, batches=10, longest_sentence=40,
     settings={"num_buckets": 1, "train_split": 0.7, "val_split": 0.3, "batch_size": 4,
-              "optimization_level": "basic"},
+              "optimization_level": "basic", "enable_tensorboard": False},
 )  # fmt: skip
 
 

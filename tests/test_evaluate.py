@@ -310,9 +310,9 @@ def test_samples_are_three_wav_files_a_sentence(perfect: Evaluation, tmp_path: P
     assert lengths[2] // hop * hop == lengths[1]
 
 
-def test_the_command_prints_every_figure_as_json(run_myxtts, checkpoint: Path, data: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_prints_every_figure_as_json(call_myxtts, checkpoint: Path, data: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     page = tmp_path / "page.html"
-    result = run_myxtts(
+    result = call_myxtts(
         "evaluate", "--checkpoint", checkpoint, "--data-path", data, "--subset", "all", "--sentences", "4",
         "--candidates", "4", "--html", page, "--json",
     )  # fmt: skip

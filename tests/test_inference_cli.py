@@ -1,4 +1,4 @@
-"""`myxtts synthesize` and `myxtts clone-voice`, as processes of their own."""
+"""`myxtts synthesize` and `myxtts clone-voice`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def reference(tmp_path_factory):
     return path
 
 
-def test_a_text_becomes_a_wav_file(run_myxtts, checkpoint, tmp_path):
+def test_a_text_becomes_a_wav_file(call_myxtts, checkpoint, tmp_path):
     output = tmp_path / "out.wav"
     plot = tmp_path / "speech.png"
-    result = run_myxtts(
+    result = call_myxtts(
         "synthesize", "--checkpoint", checkpoint, "--text", "Hello. Again.", "--output", output,
         "--plot", plot, "--json",
     )  # fmt: skip
@@ -46,11 +46,14 @@ def test_a_text_becomes_a_wav_file(run_myxtts, checkpoint, tmp_path):
     assert plot.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_voice_is_cloned_and_the_real_time_factor_reported(run_myxtts, checkpoint, reference, tmp_path):
+def test_a_voice_is_cloned_and_the_real_time_factor_reported(
+    call_myxtts, checkpoint, reference, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("\ufeffFrom a file.\n\nIn two paragraphs.", encoding="utf-8")
-    result = run_myxtts(
+    result = call_myxtts(
         "clone-voice", "--checkpoint", checkpoint, "--reference", reference, "--text-file", "text.txt",
-        "--output", "[bold]me.wav", cwd=tmp_path,
+        "--output", "[bold]me.wav",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "[bold]me.wav: " in result.stdout

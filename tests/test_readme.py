@@ -18,7 +18,8 @@ from myxtts.text.espeak import available
 ROOT = Path(__file__).resolve().parents[1]
 # What makes a command that trains for days end soon.
 SHORTER = {
-    "train": "--max-steps 2 --batch-size 4 --optimization-level basic --set num_buckets=1 --set max_mel_frames=300",
+    "train": "--max-steps 2 --batch-size 4 --optimization-level basic --set num_buckets=1 --set max_mel_frames=300 "
+    "--set enable_tensorboard=false",
     "diagnose": "--num-batches 10 --batch-size 4 --set optimization_level=basic --set num_buckets=1",
 }
 

@@ -23,7 +23,7 @@ from myxtts.training import auto_batch, device
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
 
-# The tiny model on a few short clips, as a graph, so that a run takes seconds.
+# A few short clips, and a graph without XLA, so that a run takes seconds.
 QUICK = (
     "--optimization-level=basic --batch-size=8 --num-workers=1 --seed=3 --deterministic --set=text_symbols=graphemes "
     f"--set=n_mels={BANDS} --set=num_buckets=1 --set=log_every=1 --set=warmup_steps=1 --set=reference_seconds=0.2 "
@@ -36,10 +36,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data_folder(tmp_path_factory.mktemp("cli"))
 
 
-def test_a_run_is_begun_and_resumed(data: Path, tmp_path: Path, run_myxtts: MyXTTS) -> None:
+@pytest.mark.usefixtures("smallest_model")
+def test_a_run_is_begun_and_resumed(data: Path, tmp_path: Path, call_myxtts: MyXTTS) -> None:
     run = tmp_path / "run"
     saved = tmp_path / "saved.yaml"
-    first = run_myxtts(
+    first = call_myxtts(
         "train",
         "--data-path",
         data,
@@ -60,12 +61,12 @@ def test_a_run_is_begun_and_resumed(data: Path, tmp_path: Path, run_myxtts: MyXT
     assert "of step time (" in first.stderr
     assert XTTSConfig.from_yaml(saved) == XTTSConfig.from_yaml(run / "config.yaml")
 
-    refused = run_myxtts("train", "--data-path", data, "--checkpoint-dir", run, "--max-steps", 3, *QUICK)
+    refused = call_myxtts("train", "--data-path", data, "--checkpoint-dir", run, "--max-steps", 3, *QUICK)
     assert refused.returncode == 2
     assert "--resume continues it" in refused.stderr
 
     # Without any other option: the run knows its configuration.
-    second = run_myxtts("train", "--checkpoint-dir", run, "--resume", "--max-steps", 5)
+    second = call_myxtts("train", "--checkpoint-dir", run, "--resume", "--max-steps", 5)
     assert second.returncode == 0, second.stderr
     assert "continuing after step 3" in second.stderr
     assert second.stdout == ""
