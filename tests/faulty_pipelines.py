@@ -359,7 +359,7 @@ def computing() -> tf.data.Dataset:
 
 
 @contextlib.contextmanager
-def starved(competitors: int = 8) -> Iterator[None]:
+def starved(competitors: int = 16) -> Iterator[None]:
     """Puts this process on one CPU, together with others that never rest."""
     before = os.sched_getaffinity(0)
     _pin([min(before)])
@@ -401,7 +401,7 @@ CASES: dict[str, Case] = {
     "a shuffle of loaded clips": Case("shuffle-refill", shuffle_faulty, shuffle_mended, num_batches=70),
     "a throttled reader": Case("slow-storage", reading(100_000), reading(1e9)),
     "a loader on slow storage": Case("slow-storage", lambda: Loader(0.06), lambda: Loader(0.001)),
-    "clip by clip": Case("per-clip-work", per_clip_faulty, per_clip_mended),
+    "clip by clip": Case("per-clip-work", per_clip_faulty, per_clip_mended, num_batches=20),
     "one long clip in every batch": Case("padding", padding_faulty, padding_mended, simulated(0.016), num_batches=20),
     "a new length in every batch": Case(
         "recompilation",

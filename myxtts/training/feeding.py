@@ -100,10 +100,14 @@ def prepare_feedings(config: XTTSConfig, progress: Progress | None = None) -> li
         DataError: none can be used.
     """
     feedings = []
+    sets: dict[str, LJSpeechDataset] = {}
     for name, changes in MODES.items():
         data = DataConfig.model_validate(config.data.model_dump() | changes)
         try:
-            prepared = LJSpeechDataset(None, data).prepare(progress)
+            # Where mels are computed makes no difference to what is prepared.
+            if data.preprocessing_mode not in sets:
+                sets[data.preprocessing_mode] = LJSpeechDataset(None, data)
+            prepared = sets[data.preprocessing_mode].prepare(progress)
             feedings.append(Feeding(name, BatchSource.build(prepared, data, "train")))
         except DataError as error:
             feedings.append(Feeding(name, problem=str(error).splitlines()[0]))
