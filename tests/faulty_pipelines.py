@@ -348,6 +348,7 @@ def with_slow_clips(every: int | None) -> Callable[[], tf.data.Dataset]:
 # A pipeline that needs little, and competitors that leave it less.
 
 
+@tf.autograph.experimental.do_not_convert
 def spectra(number: tf.Tensor) -> tf.Tensor:
     """Some ten to twenty milliseconds of work, which a step of eighty leaves ample time for."""
     signal = tf.cast(tf.range(600_000), tf.float32) * tf.cast(number % 7 + 1, tf.float32)

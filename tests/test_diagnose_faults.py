@@ -48,8 +48,9 @@ def lost_ms(diagnosis: Diagnosis) -> float:
 
 
 def check_case(case: Case) -> None:
+    pipeline, step = case.faulty(), case.faulty_step()
     with case.around():
-        faulty = diagnose(case.faulty(), case.faulty_step(), case.num_batches)
+        faulty = diagnose(pipeline, step, case.num_batches)
     meter = CpuMeter()  # competitors that belong to a fault do not make the machine busy
     mended = diagnose(case.mended(), (case.mended_step or case.faulty_step)(), case.num_batches)
     try:
