@@ -1,5 +1,7 @@
 """Writes docs/results.md from what the benchmarks left in bench-results; `make bench` calls it.
 
+A program that has left nothing keeps the section it has.
+
 .venv/bin/python tools/make_results.py [--results bench-results] [--output docs/results.md]
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 HEADER = """# Results
 
 Made by `make bench`, which runs the programs in `benchmarks/` one after another; each section is what its program
-printed. Nothing here has run on a GPU: where an accelerator is spoken of, it is simulated and the table says so.
+printed when it last ran. Nothing here has run on a GPU: where an accelerator is spoken of, it is simulated and the
+table says so.
 """
 
 
@@ -25,8 +29,20 @@ def main() -> None:
     options.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
     chosen = options.parse_args()
     programs = sorted((ROOT / "benchmarks").glob("bench_*.py"))
-    sections = [section(program, chosen.results, chosen.output.parent / "images") for program in programs]
+    kept = written_sections(chosen.output)
+    sections = [
+        section(program, chosen.results, chosen.output.parent / "images") or kept.get(program.stem)
+        for program in programs
+    ]
     chosen.output.write_text("\n".join([HEADER, *filter(None, sections)]), encoding="utf-8")
+
+
+def written_sections(output: Path) -> dict[str, str]:
+    """By program, the sections of a document that was written before."""
+    if not output.exists():
+        return {}
+    _, *sections = re.split(r"^## (?=bench_)", output.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {text.split("\n", 1)[0]: f"## {text.rstrip()}\n" for text in sections}
 
 
 def section(program: Path, results: Path, images: Path) -> str | None:

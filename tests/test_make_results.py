@@ -1,0 +1,34 @@
+"""docs/results.md: what ran is written anew, what did not stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TOOL = Path(__file__).resolve().parents[1] / "tools" / "make_results.py"
+MACHINE = {
+    "gpus": [], "date": "2026-01-02T03:04", "cpu": "A CPU", "usable_cpus": 2, "memory_gib": 8, "python": "3.12",
+    "versions": {},
+}  # fmt: skip
+
+
+def write_results(results: Path, output: Path, name: str, printed: str) -> str:
+    results.mkdir(exist_ok=True)
+    (results / f"{name}.txt").write_text(printed)
+    (results / f"{name}.json").write_text(json.dumps({"machine": MACHINE}))
+    subprocess.run([sys.executable, str(TOOL), "--results", str(results), "--output", str(output)], check=True)
+    return output.read_text()
+
+
+def test_a_program_that_did_not_run_again_keeps_its_section(tmp_path: Path) -> None:
+    output = tmp_path / "results.md"
+    write_results(tmp_path / "first", output, "bench_step", "a step takes 5 ms")
+    write_results(tmp_path / "second", output, "bench_mel", "## not a section\na mel takes 2 ms")
+    text = write_results(tmp_path / "third", output, "bench_step", "a step takes 4 ms")
+    assert "5 ms" not in text
+    assert text.index("## bench_mel") < text.index("a mel takes 2 ms") < text.index("## bench_step")
+    assert text.endswith("a step takes 4 ms\n```\n")
+    assert text.count("# Results") == 1
+    assert "2026-01-02, A CPU, 2 CPUs, 8 GiB, no GPU" in text
