@@ -30,7 +30,7 @@ demo: $(VENV)/.installed-demo
 # Two processes: one mostly compiles, which takes one core. Then, one by one, what measures.
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak and not alone"
-	$(BIN)/python -m pytest -m "alone and not soak" $(shell grep -l pytest.mark.alone tests/*.py)
+	$(BIN)/python -m pytest -m "alone and not soak" $(shell grep -lE '\bmark\.alone\b' tests/*.py)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

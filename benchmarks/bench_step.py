@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/bench_step.py [--size tiny] [--decoder auto] [--clips 16] [--frames 400] …
 
-The batch is random, with all places filled, and carries references. A step is the forward pass, the gradients and
-AdamW with clipping and an average of weights. The search's share is what a step saves when durations are given to
-it (`freeze_alignment_after`).
+The batch is random, with all places filled, and carries references. The step is training's own: the forward pass, the
+gradients, AdamW with clipping and an average of weights, and what is counted. The search's share is what a step saves
+when durations are given to it (`freeze_alignment_after`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import keras
 import numpy as np
 import tensorflow as tf
 from common import describe_machine, parser, print_table, write_json
@@ -25,7 +23,8 @@ from common import describe_machine, parser, print_table, write_json
 from myxtts.config.config import XTTSConfig
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
-from myxtts.training.losses import compute_losses
+from myxtts.training.optimizer import create_optimizer
+from myxtts.training.step import TrainingStep
 
 
 def random_batch(model: XTTS, clips: int, tokens: int, frames: int) -> dict[str, tf.Tensor]:
@@ -41,26 +40,18 @@ def random_batch(model: XTTS, clips: int, tokens: int, frames: int) -> dict[str,
     }
 
 
-def make_step(model: XTTS) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
-    optimizer = keras.optimizers.AdamW(1e-3, global_clipnorm=1.0, use_ema=True)
-    variables = model.trainable_variables
-    optimizer.build(variables)
-
-    def step(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            losses = compute_losses(model(batch, training=True, seed=[0, 0]), model.decoder_kind)
-        optimizer.apply(tape.gradient(losses.total, variables), variables)
-        return losses.total
-
-    return step
+def make_step(config: XTTSConfig, batch: dict[str, tf.Tensor], **changes: bool) -> TrainingStep:
+    changed = config.model_copy(update={"training": config.training.model_copy(update=changes)})
+    spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
+    return TrainingStep(create_model(changed), create_optimizer(changed.training, 100_000), changed, spec)
 
 
-def measure(step: Callable[..., tf.Tensor], batch: dict[str, tf.Tensor], steps: int) -> tuple[float, float]:
+def measure(step: TrainingStep, batch: dict[str, tf.Tensor], steps: int) -> tuple[float, float]:
     """Milliseconds of the first step, which traces and compiles, and the median of the others."""
     times = []
     for _ in range(steps + 1):
         start = time.perf_counter()
-        step(batch).numpy()
+        step(batch).completion.numpy()
         times.append(1000 * (time.perf_counter() - start))
     return times[0], statistics.median(times[1:])
 
@@ -75,19 +66,19 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=15)
     given = options.parse_args()
 
-    model = create_model(XTTSConfig(size=given.size, decoder=given.decoder))
+    config = XTTSConfig(size=given.size, decoder=given.decoder)
+    model = create_model(config)
     batch = random_batch(model, given.clips, given.tokens, given.frames)
-    known = {**batch, "durations": tf.function(model.align)(batch)}
-    step = make_step(model)
-    ways: dict[str, tuple[Callable[..., tf.Tensor], int]] = {
-        "eager": (step, min(2, given.steps)),
-        "graph": (tf.function(step, autograph=False), given.steps),
-        "XLA": (tf.function(step, autograph=False, jit_compile=True), given.steps),
+    known = {**batch, "durations": tf.function(model.align, autograph=False)(batch)}
+    ways: dict[str, tuple[dict[str, bool], int]] = {
+        "eager": ({"enable_graph_mode": False}, min(2, given.steps)),
+        "graph": ({"enable_xla_compilation": False}, given.steps),
+        "XLA": ({"enable_xla_compilation": True}, given.steps),
     }
     results: dict[str, dict[str, Any]] = {}
-    for name, (run, steps) in ways.items():
-        first, searched = measure(run, batch, steps)
-        _, given_durations = measure(run, known, steps)
+    for name, (changes, steps) in ways.items():
+        first, searched = measure(make_step(config, batch, **changes), batch, steps)
+        _, given_durations = measure(make_step(config, known, **changes), known, steps)
         results[name] = {
             "first_step_ms": first,
             "step_ms": searched,

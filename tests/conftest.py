@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("NUMBA_OPT", "0")  # librosa compiles for most of a minute, for a few calls
+# librosa compiles for most of a minute, for a few calls. What is compiled like this is kept from everybody else.
+os.environ["NUMBA_OPT"] = "0"
+os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba")
 if "PYTEST_XDIST_WORKER" in os.environ:
     # As many processes as cores: a thread each, or they are in each other's way.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

@@ -45,7 +45,7 @@ def test_the_commands_in_the_document_run(
     command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    arguments = shlex.split(command.replace("--simulate-step-ms 120", "--simulate-step-ms 2"))[1:]
+    arguments = shlex.split(re.sub(r"(--simulate-step-ms) \d+", r"\1 2", command))[1:]
     less = shlex.split(LESS[arguments[0]]) + ([] if arguments[0] == "monitor" else shlex.split(SMALL))
     assert app._run([*arguments, *less]) == 0, capsys.readouterr().err
     assert capsys.readouterr().out

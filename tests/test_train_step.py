@@ -244,6 +244,16 @@ def test_the_average_follows_the_weights_with_the_configured_decay() -> None:
         np.testing.assert_allclose(average, 0.5 * one + 0.5 * two, atol=1e-6)
 
 
+def test_taking_the_average_between_two_steps_does_not_change_what_is_trained() -> None:
+    watched, left_alone = (make_step(enable_graph_mode=False, ema_decay=0.5) for _ in range(2))
+    for number in range(2):
+        watched(batch(seed=number))
+        left_alone(batch(seed=number))
+        put_average(watched.optimizer, watched.weights, small_model(seed=9))
+    for expected, found in zip(weights_of(left_alone.model), weights_of(watched.model), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_a_short_run_averages_over_its_last_steps_only() -> None:
     config = TrainingConfig(ema_decay=0.999)
     assert create_optimizer(config, 1000).ema_momentum == pytest.approx(0.98)

@@ -78,7 +78,7 @@ def create_dataset(
     dataset = batch_requests(
         plan, seed=seed, start_epoch=start_epoch, start_step=start_step, epochs=epochs, shuffle=shuffle
     )
-    # Loaders are graph operations throughout; to look through their source for Python's takes seconds.
+    # Loaders are graph operations throughout; to look through their source for Python's control flow takes seconds.
     load_batch = tf.autograph.experimental.do_not_convert(loader.load_batch)
     if settings.overlap:
         # The order is a promise (resuming depends on it), so batches come in order whatever the number of workers.

@@ -21,7 +21,7 @@ AVERAGED_SHARE = 0.05
 
 
 def create_optimizer(config: TrainingConfig, total_steps: int, policy: str = "float32") -> keras.optimizers.Optimizer:
-    """The optimizer of a run.
+    """The optimizer of a run, to be built for the vectors of `FlatWeights`: by their names it knows what decays.
 
     Args:
         config: the training section.
@@ -84,8 +84,9 @@ def put_average(optimizer: keras.optimizers.Optimizer, weights: FlatWeights, ave
         weights: of the model as it is trained, that the optimizer was built for.
         averaged: a model of the same kind.
     """
-    weights.gather()
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.use_ema and int(optimizer.iterations) > 0:
-        optimizer.finalize_variable_values(weights.vectors)
+        optimizer.finalize_variable_values(weights.vectors)  # which the next step gathers again
+    else:
+        weights.gather()
     weights.scatter(averaged.trainable_variables)

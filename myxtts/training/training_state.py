@@ -93,7 +93,10 @@ class TrainingState:
             saved = self.arrays.get(name)
             if saved is None or saved.shape != tuple(variable.shape):
                 shape = "not there" if saved is None else f"of shape {saved.shape}"
-                raise CheckpointError(f"cannot resume: {name} is {shape} in the checkpoint, {variable.shape} here")
+                raise CheckpointError(
+                    f"cannot resume: {name} is {shape} in the checkpoint, {variable.shape} here; "
+                    "--init-from begins a new run with its weights"
+                )
             variable.assign(saved)
         if kept is not None and "alignments/known" in self.arrays:
             kept.durations[:] = self.arrays["alignments/durations"]
