@@ -173,8 +173,8 @@ def main(arguments: argparse.Namespace) -> None:
         audio_seconds = make_corpus(folder, clips, ljspeech_length)
         runs = {
             f"soundfile + librosa + np.save, {workers} processes": lambda: run_librosa_pool(folder, workers),
-            f"myxtts precompute, float32, {workers} workers": lambda: run_ours(folder, workers, "float32"),
-            f"myxtts precompute, float16, {workers} workers": lambda: run_ours(folder, workers, "float16"),
+            f"ours, precompute, float32, {workers} workers": lambda: run_ours(folder, workers, "float32"),
+            f"ours, precompute, float16, {workers} workers": lambda: run_ours(folder, workers, "float16"),
         }
         times, cpu_times = {}, {}
         for name, run in runs.items():
