@@ -2,8 +2,8 @@
 
 What the pipelines are is in `faulty_pipelines`. Most of their faults do not use the CPU, but a machine that is busy
 with other things makes healthy pipelines wait for real. So they run alone (`make test`), what others do is measured
-beside each of them, and one that fails is tried twice more: then on a busy machine it is skipped with the reason, on
-a quiet one it has failed.
+beside each of them, and one that fails is tried once more: then on a busy machine it is skipped with the reason, on a
+quiet one it has failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from myxtts.performance.cpu_use import CpuMeter, CpuUse
 
 pytestmark = pytest.mark.alone
 
-TRIES = 3
+TRIES = 2
 BUSY = 0.4
 LEAST_REMOVED = 0.8
 

@@ -97,7 +97,7 @@ def check_kills(data: Path, tmp_path: Path, kills: int, **changes: Any) -> None:
 
 
 def test_a_run_killed_twice_ends_with_the_weights_of_an_undisturbed_one(data: Path, tmp_path: Path) -> None:
-    check_kills(data, tmp_path, kills=2, max_steps=24)
+    check_kills(data, tmp_path, kills=2, max_steps=40)
 
 
 @pytest.mark.soak
