@@ -43,7 +43,7 @@ from loading.process import environment
 from loading.report import summarise
 
 from myxtts.audio.mel import MelSettings
-from myxtts.data.pages_ahead import ask_ahead
+from myxtts.data.batches.pages_ahead import ask_ahead
 from myxtts.data.store import FeatureStore
 from myxtts.hardware import usable_cpus
 
@@ -75,9 +75,9 @@ WAYS = (
 def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     """The program of a measuring process."""
     from myxtts.config.config import DataConfig
-    from myxtts.data.batching import BatchPlan
-    from myxtts.data.clip_table import ClipTable
-    from myxtts.data.pipeline import PipelineSettings, create_dataset
+    from myxtts.data.batches.clip_table import ClipTable
+    from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
+    from myxtts.data.batches.plan import BatchPlan
     from myxtts.data.tf_native_loader import TFNativeDataLoader
 
     drop(files_below(folder))

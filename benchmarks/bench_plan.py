@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from common import describe_machine, parser, print_table, write_json
 
-from myxtts.data.batching import BatchPlan
+from myxtts.data.batches.plan import BatchPlan
 
 BATCH_SIZE = 32
 NUM_BUCKETS = 6

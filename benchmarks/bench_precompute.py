@@ -32,8 +32,8 @@ from loading.memory import anonymous_bytes
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
-from myxtts.data.building.features import read_source
 from myxtts.data.precompute import precompute
+from myxtts.data.store.columns import read_stamp
 
 RATE = 22050
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -142,7 +142,7 @@ def worker_shares(folder: Path, clips: int = 200) -> list[tuple[str, float]]:
     with tempfile.TemporaryFile(dir=folder) as out:
         for path in paths:
             marks = [time.perf_counter()]
-            read_source(path)
+            read_stamp(path)
             marks.append(time.perf_counter())
             audio = read_audio(path, RATE)
             marks.append(time.perf_counter())

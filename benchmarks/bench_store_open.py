@@ -19,7 +19,8 @@ import numpy as np
 from common import describe_machine, parser, print_table, write_json
 from loading.page_cache import drop
 
-from myxtts.data.store_format import INDEX_COLUMNS, INDEX_FILE, MANIFEST_FILE, Index, Manifest, pack_ids
+from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Manifest
+from myxtts.data.store.index import INDEX_COLUMNS, Index, pack_ids
 
 FRAMES = 566  # of an LJSpeech clip on average
 TOKENS = 160

@@ -42,9 +42,9 @@ def measure_here(folder: Path, batches: int) -> dict[str, float]:
     import tensorflow as tf
 
     from myxtts.config.config import DataConfig
-    from myxtts.data.batching import BatchPlan
-    from myxtts.data.clip_table import ClipTable
-    from myxtts.data.pipeline import PipelineSettings, create_dataset
+    from myxtts.data.batches.clip_table import ClipTable
+    from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
+    from myxtts.data.batches.plan import BatchPlan
     from myxtts.data.store import FeatureStore
     from myxtts.data.tf_native_loader import TFNativeDataLoader
 

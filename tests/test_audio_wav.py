@@ -17,8 +17,8 @@ from wav_bytes import FLOAT_GUID, PCM_GUID, chunk, wav
 from myxtts.audio.reading import read_pcm16
 from myxtts.audio.wav import read_pcm16_header
 from myxtts.audio.wav_tf import decode_pcm16
-from myxtts.data.audio_headers import probe_audio
 from myxtts.data.clips import Clip
+from myxtts.data.clips.audio_headers import probe_audio
 
 RATE = 22050
 SAMPLES = np.random.default_rng(0).integers(-32768, 32768, 1001, dtype=np.int16)

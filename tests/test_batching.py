@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data import batching
-from myxtts.data.batching import BatchPlan
-from myxtts.data.buckets import Bucket
-from myxtts.data.order import keys
+from myxtts.data.batches import plan as batching
+from myxtts.data.batches.buckets import Bucket
+from myxtts.data.batches.order import keys
+from myxtts.data.batches.plan import BatchPlan
 from myxtts.errors import ConfigError
 
 bounded = settings(max_examples=100, deadline=None)

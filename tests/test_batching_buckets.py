@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_batching import bounded, clip_lengths, clips_of, plan_settings, speech_lengths
 
-from myxtts.data.batching import BatchPlan
-from myxtts.data.buckets import Bucket
+from myxtts.data.batches.buckets import Bucket
+from myxtts.data.batches.plan import BatchPlan
 
 
 def padded_frames(plan):

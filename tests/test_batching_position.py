@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from myxtts.data.batching import BatchPlan
-from myxtts.data.position import Position
+from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.position import Position
 from myxtts.errors import DataError
 
 MEL = np.arange(50, 550)

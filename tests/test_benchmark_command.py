@@ -16,7 +16,7 @@ from myxtts.cli import app
 from myxtts.cli.machine_config import loading_errors
 from myxtts.config.config import XTTSConfig
 from myxtts.corpus.noise import make_noise
-from myxtts.data.metadata import read_metadata
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import DataError, UsageError
 from myxtts.models.create import create_model
 from myxtts.performance.known_gpus import SHORTEST_STEP_SECONDS, known_gpu

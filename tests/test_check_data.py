@@ -16,10 +16,10 @@ import pytest
 import soundfile
 
 from myxtts.config.config import DataConfig
-from myxtts.data import text_inspection
-from myxtts.data.inspection import DataReport, inspect_data
-from myxtts.data.metadata import read_metadata
-from myxtts.data.text_inspection import inspect_texts
+from myxtts.data.clips import text_inspection
+from myxtts.data.clips.inspection import DataReport, inspect_data
+from myxtts.data.clips.metadata import read_metadata
+from myxtts.data.clips.text_inspection import inspect_texts
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEADER = "id|text|speaker|language\n"

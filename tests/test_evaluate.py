@@ -15,9 +15,9 @@ from training_samples import BANDS, configure, small_model
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.data.clips import Clip
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.metadata import read_metadata
-from myxtts.data.precompute import Silent
+from myxtts.data.precompute import NoProgress
 from myxtts.errors import CheckpointError, DataError, UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.evaluate import Measure, evaluate
@@ -102,7 +102,7 @@ def measure_with(speaker: Perfect, vocoder, config: XTTSConfig) -> Measure:  # t
     clips = speaker.clips
     tokenizer = Tokenizer(TextSettings.from_config(config.data))
     selection = Selection(clips.metadata.clips, clips.lengths)
-    return Measure(clips, speaker, vocoder, tokenizer, selection, 0.2, Silent())
+    return Measure(clips, speaker, vocoder, tokenizer, selection, 0.2, NoProgress())
 
 
 def evaluation(measure: Measure, trained: frozenset[str], clips: EvaluationClips) -> Evaluation:

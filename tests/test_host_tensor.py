@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from myxtts.data.allocation import ALIGNMENT, aligned_bytes
-from myxtts.data.host_tensor import HostTensor
+from myxtts.data.batches.host_tensor import HostTensor
+from myxtts.data.store.allocation import ALIGNMENT, aligned_bytes
 
 ROWS = 10_000_000  # of 160 bytes
 
@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
-from myxtts.data.host_tensor import HostTensor
+from myxtts.data.batches.host_tensor import HostTensor
 
 def most_memory():
     status = Path("/proc/self/status").read_text().splitlines()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import DataConfig
-from myxtts.data.metadata import Metadata, probe_audio, read_metadata
+from myxtts.data.clips.metadata import Metadata, probe_audio, read_metadata
 from myxtts.errors import DataError
 
 

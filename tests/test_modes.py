@@ -14,7 +14,7 @@ from small_corpus import RATE, configure, make_corpus, write_audio
 from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
-from myxtts.data.store_format import INDEX_FILE
+from myxtts.data.store.format import INDEX_FILE
 from myxtts.errors import DataError, StoreError
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from myxtts.data.batching import BatchPlan
-from myxtts.data.pages_ahead import ask_ahead
+from myxtts.data.batches.pages_ahead import ask_ahead
+from myxtts.data.batches.plan import BatchPlan
 
 CLIPS, FRAMES, N_MELS = 60, 16_384, 80  # far more bytes per clip than any kernel reads around a page
 BATCH = 2

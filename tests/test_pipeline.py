@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from speech_like import make_data_set
 
 from myxtts.config.config import DataConfig
-from myxtts.data import store_loader
-from myxtts.data.batching import BatchPlan
+from myxtts.data.batches import store_loader
+from myxtts.data.batches.order_in_graph import batch_requests
+from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
+from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.position import Position
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.order_in_graph import batch_requests
-from myxtts.data.pipeline import PipelineSettings, create_dataset
-from myxtts.data.position import Position
 from myxtts.errors import DataError
 from myxtts.performance.python_functions import python_functions
 
@@ -202,7 +202,7 @@ RESUMING = """
 import json, sys
 from pathlib import Path
 from test_pipeline import data_set, digest, read
-from myxtts.data.position import Position
+from myxtts.data.batches.position import Position
 saved = json.load(sys.stdin)
 source = data_set(Path(sys.argv[1])).batch_source()
 print(json.dumps([

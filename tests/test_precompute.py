@@ -15,7 +15,7 @@ from small_corpus import RATE, add_line, configure, content, make_corpus, write_
 
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
-from myxtts.data.metadata import read_metadata
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.precompute import TooManyFailures, precompute
 from myxtts.data.store import FeatureStore
 from myxtts.errors import DataError, StoreError
@@ -85,7 +85,7 @@ def test_phonemes_do_not_depend_on_which_texts_a_worker_had_before(tmp_path):
 
 def test_the_result_tells_what_was_done(corpus):
     result = precompute(configure(corpus))
-    assert (result.clips, result.mels_computed, result.tokens_computed) == (8, 8, 8)
+    assert (result.clips, result.columns["mel"].computed, result.columns["token"].computed) == (8, 8, 8)
     assert result.complete
     assert result.published
     assert result.audio_seconds == pytest.approx(sum(_seconds(path) for path in (corpus / "wavs").iterdir()))
@@ -168,7 +168,7 @@ def test_a_second_run_computes_nothing_and_writes_nothing(corpus):
     first = precompute(config)
     before = _listing(corpus / "cached_features")
     second = precompute(config)
-    assert (second.mels_computed, second.tokens_computed, second.published) == (0, 0, False)
+    assert (second.columns["mel"].computed, second.columns["token"].computed, second.published) == (0, 0, False)
     assert second.version == first.version
     assert _listing(corpus / "cached_features") == before
 
@@ -193,7 +193,7 @@ def test_after_clips_come_or_go_only_new_ones_are_computed_and_the_bytes_are_tho
         (corpus / "metadata.csv").write_text("\n".join(lines[:3] + lines[5:]) + "\n")
     result = precompute(config)
     computed = {"append": 2, "insert": 1, "remove": 0}[change]
-    assert (result.mels_computed, result.tokens_computed) == (computed, computed)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (computed, computed)
     assert without_place(content(result.version)) == without_place(fresh(corpus, tmp_path))
 
 
@@ -202,7 +202,7 @@ def test_a_changed_audio_file_is_computed_again_and_nothing_else(corpus, tmp_pat
     precompute(config)
     write_audio(corpus / "wavs" / "clip-3.wav", 8000, 77)
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (1, 0)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (1, 0)
     assert without_place(content(result.version)) == without_place(fresh(corpus, tmp_path))
 
 
@@ -213,7 +213,7 @@ def test_a_changed_text_leaves_the_mels_where_they_are(corpus):
     lines = (corpus / "metadata.csv").read_text().splitlines()
     (corpus / "metadata.csv").write_text("\n".join([*lines[:-1], "clip-7|something else"]) + "\n")
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (0, 1)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (0, 1)
     assert (result.version / "mel.bin").stat().st_ino == inode
 
 
@@ -221,7 +221,7 @@ def test_a_touched_file_is_computed_again(corpus):
     config = configure(corpus)
     precompute(config)
     os.utime(corpus / "wavs" / "clip-2.wav")
-    assert precompute(config).mels_computed == 1
+    assert precompute(config).columns["mel"].computed == 1
 
 
 def test_a_data_set_that_was_copied_keeps_its_features_once_its_content_is_verified(corpus):
@@ -231,7 +231,7 @@ def test_a_data_set_that_was_copied_keeps_its_features_once_its_content_is_verif
     for path in (corpus / "wavs").iterdir():
         os.utime(path)
     verified = precompute(config, verify_source=True)
-    assert verified.mels_computed == 0
+    assert verified.columns["mel"].computed == 0
     assert (verified.version / "mel.bin").stat().st_ino == inode
     assert not precompute(config).published
 
@@ -245,15 +245,15 @@ def test_other_content_of_the_same_size_and_time_is_seen_only_by_content(corpus)
     data[-500:] = bytes(500)
     path.write_bytes(data)
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert precompute(config).mels_computed == 0
-    assert precompute(config, verify_source=True).mels_computed == 1
+    assert precompute(config).columns["mel"].computed == 0
+    assert precompute(config, verify_source=True).columns["mel"].computed == 1
 
 
 def test_another_speaker_pattern_makes_a_new_index_over_the_same_data(corpus):
     before = precompute(configure(corpus)).version
     inodes = [(before / name).stat().st_ino for name in ("mel.bin", "tokens.bin")]
     result = precompute(configure(corpus, speaker_pattern="([0-9])"))
-    assert (result.mels_computed, result.tokens_computed) == (0, 0)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (0, 0)
     assert [(result.version / name).stat().st_ino for name in ("mel.bin", "tokens.bin")] == inodes
     assert FeatureStore.open(result.version).speakers == [str(number) for number in range(8)]
 
@@ -263,7 +263,7 @@ def test_overwrite_computes_a_column_from_scratch(corpus, column, counts):
     config = configure(corpus)
     before = content(precompute(config).version)
     result = precompute(config, overwrite=[column])
-    assert (result.mels_computed, result.tokens_computed) == counts
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == counts
     assert content(result.version) == before
 
 
@@ -273,7 +273,7 @@ def test_overwrite_computes_a_column_from_scratch(corpus, column, counts):
 def test_other_text_settings_share_the_mels_by_link_and_live_side_by_side(corpus):
     one = precompute(configure(corpus))
     two = precompute(configure(corpus, add_blank=False))
-    assert (two.mels_computed, two.tokens_computed) == (0, 8)
+    assert (two.columns["mel"].computed, two.columns["token"].computed) == (0, 8)
     assert (one.version / "mel.bin").samefile(two.version / "mel.bin")
     assert not precompute(configure(corpus)).published
 
@@ -281,7 +281,7 @@ def test_other_text_settings_share_the_mels_by_link_and_live_side_by_side(corpus
 def test_float32_lives_beside_float16_and_shares_its_tokens(corpus):
     half = precompute(configure(corpus)).version
     single = precompute(configure(corpus, mel_dtype="float32"))
-    assert (single.mels_computed, single.tokens_computed) == (8, 0)
+    assert (single.columns["mel"].computed, single.columns["token"].computed) == (8, 0)
     assert (half / "tokens.bin").samefile(single.version / "tokens.bin")
     assert FeatureStore.open(half).mel_dtype == np.float16
 
@@ -291,7 +291,7 @@ def test_a_subset_has_a_store_of_its_own_and_takes_its_clips_over(corpus):
     lines = (corpus / "metadata.csv").read_text().splitlines()
     (corpus / "some.csv").write_text("\n".join(lines[2:5]) + "\n")
     part = precompute(configure(corpus, metadata_file="some.csv"))
-    assert (part.clips, part.mels_computed, part.tokens_computed) == (3, 0, 0)
+    assert (part.clips, part.columns["mel"].computed, part.columns["token"].computed) == (3, 0, 0)
     assert not precompute(configure(corpus)).published
     np.testing.assert_array_equal(FeatureStore.open(part.version).mel(0), FeatureStore.open(whole.version).mel(2))
 
@@ -341,7 +341,7 @@ def test_new_clips_are_no_rebuild(corpus):
     strict = {"auto_rebuild_mel_cache": False, "auto_rebuild_token_cache": False}
     precompute(configure(corpus, **strict))
     make_corpus(corpus, clips=1, first=8)
-    assert precompute(configure(corpus, **strict)).mels_computed == 1
+    assert precompute(configure(corpus, **strict)).columns["mel"].computed == 1
 
 
 # Clips that fail
@@ -354,8 +354,8 @@ def test_a_clip_that_fails_is_named_with_its_reason_and_the_rest_goes_on(corpus,
     assert [entry.id for entry in result.failed] == ["clip-2", "clip-5"]
     assert "too short" in result.failed[1].reason
     assert not result.complete
-    assert (result.mels_computed, result.mels_reused) == (6, 0)
-    assert (result.tokens_computed, result.tokens_reused) == (6, 0)
+    assert (result.columns["mel"].computed, result.columns["mel"].reused) == (6, 0)
+    assert (result.columns["token"].computed, result.columns["token"].reused) == (6, 0)
     store = FeatureStore.open(result.version)
     assert list(store.ids) == [f"clip-{number}" for number in (0, 1, 3, 4, 6, 7)]
     lines = (corpus / "metadata.csv").read_text().splitlines()
@@ -381,7 +381,7 @@ def test_a_mended_clip_joins_the_store(corpus, tmp_path):
     precompute(config)
     path.write_bytes(sound)
     result = precompute(config)
-    assert (result.mels_computed, result.complete, result.clips) == (1, True, 8)
+    assert (result.columns["mel"].computed, result.complete, result.clips) == (1, True, 8)
     assert without_place(content(result.version)) == without_place(fresh(corpus, tmp_path))
 
 
@@ -427,7 +427,7 @@ def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_fold
     code = (
         "import os, sys\n"
         "from myxtts.config.config import DataConfig\n"
-        "from myxtts.data.building.build_job import BuildJob\n"
+        "from myxtts.data.store.job import BuildJob\n"
         "job = BuildJob(DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes'), None, 1, None)\n"
         "os.seteuid(65534)\n"
         "print(job.place_to_build().cache.path)\n"

@@ -104,7 +104,7 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(corpus):
     _, err = build.communicate()
     assert build.returncode == 130
     assert err.splitlines() == ["error: interrupted"]
-    assert precompute(configure(corpus)).mels_computed < 8
+    assert precompute(configure(corpus)).columns["mel"].computed < 8
 
 
 def test_verify_cache_finds_lists_and_mends(run, corpus):

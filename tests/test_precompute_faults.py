@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from small_corpus import RATE, configure, content, make_corpus, write_audio
 
-from myxtts.data.building import worker_pool
-from myxtts.data.building.column import RECORD, Column, index_records, pack_records
-from myxtts.data.check_store import check_store
 from myxtts.data.modes import prepare
-from myxtts.data.precompute import precompute
-from myxtts.data.store import FeatureStore
-from myxtts.data.store_folder import StorageError, StoreFolder
+from myxtts.data.precompute import check_store, precompute
+from myxtts.data.store import FeatureStore, worker_pool
+from myxtts.data.store.columns import COLUMNS
+from myxtts.data.store.folder import StorageError, StoreFolder
+from myxtts.data.store.format import FORMAT_VERSION
+from myxtts.data.store.records import RECORD, index_records, pack_records
 from myxtts.errors import StoreError
 
 BUILD = """
@@ -39,7 +39,7 @@ try:
     result = precompute(config)
 except MyXTTSError as error:
     sys.exit(str(error))
-print(result.mels_computed, result.tokens_computed, result.published, result.version)
+print(result.columns["mel"].computed, result.columns["token"].computed, result.published, result.version)
 """
 
 
@@ -195,13 +195,13 @@ def other_worker(tmp_path, monkeypatch):
 def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, other_worker):
     other_worker(
         "import os, signal\n"
-        "from myxtts.data.building import features\n"
-        "from myxtts.data.building.feature_worker import main\n"
-        "read = features.read_audio\n"
+        "from myxtts.data.store import columns\n"
+        "from myxtts.data.store.worker import main\n"
+        "read = columns.read_audio\n"
         "def deadly(path, rate):\n"
         "    if 'clip-3' in path: os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    return read(path, rate)\n"
-        "features.read_audio = deadly\n"
+        "columns.read_audio = deadly\n"
     )
     result = precompute(configure(corpus, num_workers=2))
     assert [(entry.id, "SIGSEGV" in entry.reason) for entry in result.failed] == [("clip-3", True)]
@@ -248,7 +248,7 @@ def interrupted(corpus, done=5):
     building = folder / "building"
     building.mkdir()
     for column, file, width in (("mel", "mel.bin", 160), ("token", "tokens.bin", 4)):
-        records = index_records(Column(column, file, width), store.index)[:done]
+        records = index_records(column, COLUMNS[column].source, store.index)[:done]
         (building / f"{column}.journal").write_bytes(pack_records(records))
         end = int(records["offset"][-1] + records["length"][-1]) * width
         (building / file).write_bytes(files[file][:end])
@@ -261,7 +261,7 @@ def interrupted(corpus, done=5):
 def test_an_interrupted_build_is_continued_where_it_stopped(corpus):
     config, _, files = interrupted(corpus)
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (3, 3)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (3, 3)
     assert content(result.version) == files
 
 
@@ -271,7 +271,7 @@ def test_a_torn_journal_is_continued_from_its_last_whole_record(corpus, bytes_of
     with open(building / "mel.journal", "ab") as file:
         file.write(b"\x5a" * bytes_of_a_record)
     result = precompute(config)
-    assert result.mels_computed == 3
+    assert result.columns["mel"].computed == 3
     assert content(result.version) == files
 
 
@@ -279,7 +279,7 @@ def test_a_journal_ahead_of_its_data_is_believed_only_as_far_as_the_checksums_ho
     config, building, files = interrupted(corpus)
     os.truncate(building / "mel.bin", (building / "mel.bin").stat().st_size - 1)
     result = precompute(config)
-    assert result.mels_computed == 4
+    assert result.columns["mel"].computed == 4
     assert content(result.version) == files
 
 
@@ -289,7 +289,7 @@ def test_journaled_bytes_that_never_reached_the_disk_are_computed_again(corpus):
     data[:4096] = bytes(4096)
     (building / "mel.bin").write_bytes(data)
     result = precompute(config)
-    assert result.mels_computed == 8
+    assert result.columns["mel"].computed == 8
     assert content(result.version) == files
 
 
@@ -305,7 +305,7 @@ def test_zeros_where_the_journal_should_be_count_for_nothing(corpus):
     journal = building / "mel.journal"
     journal.write_bytes(bytes(journal.stat().st_size))
     result = precompute(config)
-    assert result.mels_computed == 8
+    assert result.columns["mel"].computed == 8
     assert content(result.version) == files
 
 
@@ -314,7 +314,7 @@ def test_a_build_continued_with_other_data_takes_over_what_is_still_right(corpus
     lines = (corpus / "metadata.csv").read_text().splitlines()
     (corpus / "metadata.csv").write_text("\n".join(lines[1:]) + "\n")
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (3, 3)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (3, 3)
     fresh = precompute(configure(corpus, cache_dir=str(tmp_path / "fresh"))).version
     assert without_cache(content(result.version)) == without_cache(content(fresh))
     assert sorted(os.listdir(result.version.parent)) == ["CURRENT", "lock", "v000001"]
@@ -328,7 +328,7 @@ def test_killed_between_the_manifest_and_its_name(corpus):
     (version.parent / "building" / "mel.journal").touch()
     (version.parent / "CURRENT").unlink()
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (0, 0)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (0, 0)
     assert content(result.version) == files
 
 
@@ -338,7 +338,7 @@ def test_killed_between_the_name_and_the_pointer(corpus):
     files = content(version)
     (version.parent / "CURRENT").unlink()
     result = precompute(config)
-    assert (result.mels_computed, result.tokens_computed) == (0, 0)
+    assert (result.columns["mel"].computed, result.columns["token"].computed) == (0, 0)
     assert content(result.version) == files
 
 
@@ -360,10 +360,10 @@ def test_a_store_of_a_newer_format_is_left_alone_with_one_line(corpus):
     config = configure(corpus)
     version = precompute(config).version
     manifest = json.loads((version / "manifest.json").read_bytes())
-    (version / "manifest.json").write_text(json.dumps(manifest | {"format_version": 2}))
+    (version / "manifest.json").write_text(json.dumps(manifest | {"format_version": FORMAT_VERSION + 1}))
     before = content(version)
     for attempt in (lambda: precompute(config), lambda: check_store(config, fix=True), lambda: prepare(config)):
-        with pytest.raises(StoreError, match="format 2") as caught:
+        with pytest.raises(StoreError, match=f"format {FORMAT_VERSION + 1}") as caught:
             attempt()
         assert len(str(caught.value).splitlines()) == 1
     assert content(version) == before
@@ -398,7 +398,7 @@ def test_a_builder_that_may_not_wait_says_who_builds(corpus):
 def test_the_lock_of_a_dead_process_holds_nobody_up(corpus, caplog):
     folder = StoreFolder(corpus / "cached_features" / "any")
     code = (
-        "import os, sys; from pathlib import Path; from myxtts.data.store_folder import StoreFolder\n"
+        "import os, sys; from pathlib import Path; from myxtts.data.store.folder import StoreFolder\n"
         "with StoreFolder(Path(sys.argv[1])).lock(): os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(folder.path)])
@@ -484,7 +484,7 @@ def test_a_file_that_may_not_grow_ends_in_one_message_and_is_continued_later(cor
     assert "File too large" in done.stderr
     assert "Traceback" not in done.stderr
     result = precompute(config)
-    assert result.mels_computed <= 8
+    assert result.columns["mel"].computed <= 8
     assert content(result.version) == files
 
 
@@ -554,7 +554,7 @@ def test_a_cache_folder_without_permission_is_one_line(corpus, tmp_path):
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from myxtts.data.store_folder import StoreFolder\n"
+        "from myxtts.data.store.folder import StoreFolder\n"
         "from myxtts.errors import StoreError\n"
         "os.seteuid(65534)\n"
         "try:\n"

@@ -23,8 +23,8 @@ def test_mels_and_tokens_of_all_splits_are_made_once(corpus):
     dataset = open_dataset(corpus)
     first = dataset.precompute_mels(num_workers=2, overwrite=False)
     second = dataset.precompute_tokens(num_workers=2, overwrite=False)
-    assert (first.clips, first.mels_computed, first.tokens_computed) == (40, 40, 40)
-    assert (second.mels_computed, second.tokens_computed) == (0, 0)
+    assert (first.clips, first.columns["mel"].computed, first.columns["token"].computed) == (40, 40, 40)
+    assert (second.columns["mel"].computed, second.columns["token"].computed) == (0, 0)
     assert len(dataset) < 40
 
 
@@ -32,18 +32,18 @@ def test_overwrite_touches_the_column_it_is_for(corpus):
     dataset = open_dataset(corpus)
     dataset.precompute_mels()
     done = dataset.precompute_tokens(overwrite=True)
-    assert (done.mels_computed, done.tokens_computed) == (0, 40)
+    assert (done.columns["mel"].computed, done.columns["token"].computed) == (0, 40)
 
 
 def test_verify_and_fix_cache_mends_what_is_damaged(corpus):
     dataset = open_dataset(corpus)
     version = dataset.precompute_mels().version
-    assert dataset.verify_and_fix_cache(fix=True).repaired is None
+    assert dataset.verify_and_fix_cache(fix=True).repair is None
     data = bytearray((version / "tokens.bin").read_bytes())
     data[1] ^= 8
     (version / "tokens.bin").write_bytes(data)
     assert not dataset.verify_and_fix_cache(fix=False).examination.sound
-    assert dataset.verify_and_fix_cache(fix=True).repaired.tokens_computed == 1
+    assert dataset.verify_and_fix_cache(fix=True).repair.columns["token"].computed == 1
     assert FeatureStore.open(version.parent).path.name == "v000002"
 
 

@@ -14,7 +14,7 @@ from myxtts.cli import app
 from myxtts.cli.profile import _trace
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import AllShapesSeen, BatchSource
-from myxtts.data.batching import BatchPlan
+from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.performance.loading_profile import loading_verdict, profile_loading
 from myxtts.training import measured_steps

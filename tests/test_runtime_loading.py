@@ -16,9 +16,9 @@ from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.mel_tf import LogMel
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
-from myxtts.data.audio_loader import add_device_features
-from myxtts.data.audio_samples import read_samples
 from myxtts.data.batch_source import BatchSource
+from myxtts.data.batches.audio_loader import add_device_features
+from myxtts.data.batches.runtime_clips import read_samples
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.performance.python_functions import python_functions

@@ -23,7 +23,7 @@ from training_samples import BANDS, BATCHES, batch, configure, data_folder, smal
 
 from myxtts import hardware
 from myxtts.config.config import TrainingConfig, XTTSConfig
-from myxtts.data.metadata import read_metadata
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import CheckpointError, DataError, TrainingError, UsageError
 from myxtts.hardware import Gpu
 from myxtts.inference.xtts_inference import XTTSInference

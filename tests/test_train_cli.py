@@ -17,7 +17,7 @@ from myxtts import hardware
 from myxtts.cli import options, train
 from myxtts.cli.machine_config import loading_errors, resolve_for_machine
 from myxtts.config.config import XTTSConfig
-from myxtts.data.metadata import read_metadata
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.hardware import Gpu
 from myxtts.training import auto_batch, device

@@ -13,8 +13,8 @@ from training_samples import BANDS, configure, data_folder
 
 from myxtts.cli import app
 from myxtts.config.config import XTTSConfig
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.runtime_clips import RuntimeClips
 from myxtts.data.store import FeatureStore
 from myxtts.performance.tuning import ROUNDS, Axis, Comparison, TrialFailed, tune
 from myxtts.training.device import prepare_device

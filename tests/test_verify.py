@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from small_corpus import configure, content, make_corpus
 
-from myxtts.data.check_store import check_store
-from myxtts.data.precompute import precompute
+from myxtts.data.precompute import check_store, precompute
 from myxtts.data.store import FeatureStore
-from myxtts.data.store_folder import StoreFolder
-from myxtts.data.verify import examine
+from myxtts.data.store.folder import StoreFolder
+from myxtts.data.store.verify import examine
 from myxtts.errors import StoreError
 
 
@@ -91,7 +90,7 @@ def test_damaged_padding_is_found_and_mended(corpus, name):
     flip(version / name, len(before[name]) - 1, 0)
     checked = check_store(configure(corpus), fix=True)
     assert "padding" in checked.examination.damage[0].reason
-    assert checked.repaired.mels_computed == 0
+    assert checked.repair.columns["mel"].computed == 0
     assert content(version_of(corpus)) == before
 
 
@@ -102,9 +101,9 @@ def test_fix_computes_only_what_is_damaged_into_a_new_version(corpus):
     for row in (1, 6):
         flip(version / "mel.bin", int(store.mel_offsets[row]) * 160, 7)
     checked = check_store(configure(corpus), fix=True)
-    assert (checked.repaired.mels_computed, checked.repaired.tokens_computed) == (2, 0)
-    assert checked.repaired.version.name == "v000002"
-    assert content(checked.repaired.version) == before
+    assert (checked.repair.columns["mel"].computed, checked.repair.columns["token"].computed) == (2, 0)
+    assert checked.repair.version.name == "v000002"
+    assert content(checked.repair.version) == before
     assert check_store(configure(corpus)).examination.sound
 
 
@@ -125,7 +124,7 @@ def test_fixing_one_of_two_stores_that_share_a_file_does_not_take_the_damage_ove
     before = content(version)
     precompute(other)
     flip(version / "mel.bin", 0, 0)
-    fixed = check_store(config, fix=True).repaired
+    fixed = check_store(config, fix=True).repair
     assert content(fixed.version) == before
     assert not check_store(other).examination.sound
     check_store(other, fix=True)
@@ -156,8 +155,8 @@ def test_a_damaged_index_costs_no_clip_that_is_intact(corpus):
     version = version_of(corpus)
     before = content(version)
     flip(version / "index.bin", 64 + 5, 1)  # the key of the first clip
-    repaired = check_store(configure(corpus), fix=True).repaired
-    assert (repaired.mels_computed, repaired.tokens_computed) == (1, 1)
+    repaired = check_store(configure(corpus), fix=True).repair
+    assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (1, 1)
     assert content(version_of(corpus)) == before
 
 
@@ -165,8 +164,8 @@ def test_a_damaged_manifest_costs_nothing(corpus):
     version = version_of(corpus)
     before = content(version)
     flip(version / "manifest.json", 100, 1)
-    repaired = check_store(configure(corpus), fix=True).repaired
-    assert (repaired.mels_computed, repaired.tokens_computed) == (0, 0)
+    repaired = check_store(configure(corpus), fix=True).repair
+    assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (0, 0)
     assert content(version_of(corpus)) == before
 
 
@@ -176,8 +175,8 @@ def test_a_damaged_pointer_is_found_and_mended(corpus):
     (version.parent / "CURRENT").write_bytes(b"v0x0001\n")
     config = configure(corpus)
     assert not check_store(config, quick=True).examination.sound
-    repaired = check_store(config, quick=True, fix=True).repaired
-    assert (repaired.mels_computed, repaired.tokens_computed) == (0, 0)
+    repaired = check_store(config, quick=True, fix=True).repair
+    assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (0, 0)
     assert content(version_of(corpus)) == before
 
 
@@ -186,7 +185,7 @@ def test_precompute_mends_a_store_that_cannot_be_opened_and_says_so(corpus, capl
     before = content(version)
     os.truncate(version / "mel.bin", (version / "mel.bin").stat().st_size // 2)
     result = precompute(configure(corpus))
-    assert 0 < result.mels_computed < 8
+    assert 0 < result.columns["mel"].computed < 8
     assert content(result.version) == before
     assert "what is intact is taken over" in caplog.text
 

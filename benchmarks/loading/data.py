@@ -26,14 +26,13 @@ import xxhash
 from loading.source import Source
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.batching import BatchPlan
-from myxtts.data.building.column import RECORD
-from myxtts.data.building.fingerprint import settings_of
-from myxtts.data.building.store_writer import write_version
+from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.clips import Clip
 from myxtts.data.store import FeatureStore
-from myxtts.data.store_format import MEL_FILE, TOKENS_FILE
-from myxtts.text import TextSettings
+from myxtts.data.store.builder import write_version
+from myxtts.data.store.format import MEL_FILE, TOKENS_FILE
+from myxtts.data.store.records import RECORD
+from myxtts.data.store.target import Target
 
 SEED = 0
 NUM_BUCKETS = 6
@@ -195,10 +194,9 @@ def _finish_store(
         record["offset"] = np.cumsum(lengths) - lengths
     records["checksum"][0] = checksums
     config = DataConfig(mel_dtype=dtype, text_symbols="graphemes")
-    mel = MelSettings.from_config(config)
-    settings = settings_of(config, mel, TextSettings.from_config(config), None)
     clips = [Clip(f"clip-{row:06d}", "", "", "speaker", "en", None, "", row) for row in range(len(frames))]
-    write_version(folder, clips, records[0], records[1], settings, mel.padding_value, [])
+    target = Target.candidates(config)[0]
+    write_version(folder, clips, target, {"mel": records[0], "token": records[1]}, [])
 
 
 def random_mels(settings: MelSettings) -> np.ndarray:

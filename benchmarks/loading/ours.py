@@ -14,14 +14,14 @@ from loading.source import Source
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import DataConfig
-from myxtts.data import pipeline
-from myxtts.data.audio_loader import add_device_features
-from myxtts.data.batching import BatchPlan
-from myxtts.data.clip_table import ClipTable
-from myxtts.data.metadata import read_metadata
-from myxtts.data.pages_ahead import ask_ahead
-from myxtts.data.pipeline import PipelineSettings, create_dataset
-from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.batches import pipeline
+from myxtts.data.batches.audio_loader import add_device_features
+from myxtts.data.batches.clip_table import ClipTable
+from myxtts.data.batches.pages_ahead import ask_ahead
+from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
+from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.store import FeatureStore
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.text import TextSettings

@@ -11,8 +11,8 @@ import numpy as np
 
 from loading.data import BenchData
 from loading.source import Source
-from myxtts.data.allocation import keep_freed_memory
 from myxtts.data.store import FeatureStore
+from myxtts.data.store.allocation import keep_freed_memory
 from myxtts.hardware import usable_cpus
 
 AHEAD_PER_THREAD = 2

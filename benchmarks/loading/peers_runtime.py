@@ -11,7 +11,7 @@ import soundfile
 from loading.data import NUM_BUCKETS, SEED, BenchData, padding_share
 from loading.source import Source
 from myxtts.audio.mel import MelSettings
-from myxtts.data.batching import BatchPlan
+from myxtts.data.batches.plan import BatchPlan
 from myxtts.hardware import usable_cpus
 
 SETTINGS = MelSettings()

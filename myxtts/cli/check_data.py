@@ -14,7 +14,7 @@ from myxtts.cli import options
 from myxtts.cli.output import duration_text, emit, progress
 
 if TYPE_CHECKING:
-    from myxtts.data.inspection import DataReport, Share
+    from myxtts.data.clips.inspection import DataReport, Share
 
 _BAR_WIDTH = 40
 _LABEL_WIDTH = 14
@@ -37,8 +37,8 @@ def check_data(
 
     Example: myxtts check-data ./data/ljspeech
     """
-    from myxtts.data.inspection import inspect_data
-    from myxtts.data.metadata import read_metadata
+    from myxtts.data.clips.inspection import inspect_data
+    from myxtts.data.clips.metadata import read_metadata
 
     data = options.load_config(
         config, settings=settings, data_path=path, language=language, num_workers=num_workers

@@ -12,7 +12,7 @@ from myxtts.cli import options
 from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.config.automatic import preset_for
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.metadata import read_metadata
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import TrainingError
 
 if TYPE_CHECKING:

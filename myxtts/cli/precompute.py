@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,7 +13,7 @@ from myxtts.cli.stage_progress import StageProgress
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
-    from myxtts.data.precompute import Precomputed
+    from myxtts.data.precompute import PrecomputeResult
 
 _LABEL_WIDTH = 14
 
@@ -49,6 +48,7 @@ def precompute(
     Example: myxtts precompute --data-path ./data/ljspeech --num-workers 8
     """
     from myxtts.data.precompute import precompute as compute
+    from myxtts.data.store.columns import columns_of
 
     data = options.load_config(
         config,
@@ -65,35 +65,28 @@ def precompute(
     with StageProgress() as progress:
         done = compute(
             data,
-            overwrite=("mel", "token") if overwrite else (),
+            overwrite=[column.name for column in columns_of(data)] if overwrite else (),
             verify_source=verify_source,
             wait=wait,
             progress=progress,
         )
-    emit(to_dict(done), as_json, lambda out: _render(out, done))
+    emit(done.to_dict(), as_json, lambda out: _render(out, done))
     if preprocessing_mode != "auto" and not done.complete:
         raise typer.Exit(1)
 
 
-def to_dict(done: Precomputed) -> dict[str, Any]:
-    """What was done, as plain values."""
-    values = asdict(done)
-    values["store"] = str(values.pop("version"))
-    values["problems"] = [str(problem) for problem in done.problems]
-    return values
-
-
-def _render(out: Console, done: Precomputed) -> None:
-    from myxtts.data.building.free_space import readable_bytes
+def _render(out: Console, done: PrecomputeResult) -> None:
+    from myxtts.data.store.columns import COLUMNS
+    from myxtts.data.store.folder import readable_bytes
 
     def line(label: str, text: str) -> None:
         out.print(f"{label:<{_LABEL_WIDTH}}{text}", markup=False)
 
     line("store", f"{done.version}{'' if done.published else ' (up to date)'}")
     line("clips", f"{done.clips:,} ({readable_bytes(done.size_bytes)})")
-    line("mels", f"{done.mels_computed:,} computed, {done.mels_reused:,} taken over")
-    line("tokens", f"{done.tokens_computed:,} computed, {done.tokens_reused:,} taken over")
-    if done.mels_computed:
+    for name, counts in done.columns.items():
+        line(COLUMNS[name].plural, f"{counts.computed:,} computed, {counts.reused:,} taken over")
+    if done.audio_seconds:
         speed = done.audio_seconds / done.seconds
         line("audio", f"{duration_text(done.audio_seconds)} in {done.seconds:.1f} s, {speed:,.0f} × real time")
     missing = len(done.failed) + len(done.problems)

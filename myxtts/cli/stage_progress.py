@@ -19,7 +19,7 @@ from myxtts.cli.output import console
 
 
 class StageProgress:
-    """A bar that starts again with every stage and appears with the first; for `myxtts.data.precompute.Progress`."""
+    """A bar that starts again with every stage and appears with the first; for `data.precompute.WorkProgress`."""
 
     def __init__(self) -> None:
         self._bar = Progress(

@@ -14,7 +14,7 @@ from myxtts.cli.stage_progress import StageProgress
 from myxtts.cli.training_display import TrainingDisplay
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.metadata import DEFAULT_METADATA_FILE
+from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
 
 _RUN = "Run"

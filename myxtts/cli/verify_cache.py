@@ -12,7 +12,7 @@ from myxtts.cli.output import emit
 from myxtts.cli.stage_progress import StageProgress
 
 if TYPE_CHECKING:
-    from myxtts.data.check_store import Checked
+    from myxtts.data.precompute import StoreCheck
 
 
 def verify_cache(
@@ -34,11 +34,11 @@ def verify_cache(
 ) -> None:
     """Check the store of a data set, and list each damaged clip.
 
-    Ends with 1 if anything is damaged, unless `--fix` has mended it.
+    Ends with 1 if anything is damaged, unless `--fix` has repaired it.
 
     Example: myxtts verify-cache --data-path ./data/ljspeech --fix
     """
-    from myxtts.data.check_store import check_store
+    from myxtts.data.precompute import check_store
 
     data = options.load_config(
         config,
@@ -52,13 +52,11 @@ def verify_cache(
     with StageProgress() as progress:
         checked = check_store(data, quick=quick, fix=fix, progress=progress)
     emit(_to_dict(checked, quick), as_json, lambda out: _render(out, checked, quick))
-    if not checked.examination.sound and checked.repaired is None:
+    if not checked.examination.sound and checked.repair is None:
         raise typer.Exit(1)
 
 
-def _to_dict(checked: Checked, quick: bool) -> dict[str, Any]:
-    from myxtts.cli.precompute import to_dict
-
+def _to_dict(checked: StoreCheck, quick: bool) -> dict[str, Any]:
     examination = checked.examination
     return {
         "store": str(examination.version),
@@ -67,20 +65,22 @@ def _to_dict(checked: Checked, quick: bool) -> dict[str, Any]:
         "damaged": [
             {"file": damage.file, "clip": damage.clip, "reason": damage.reason} for damage in examination.damage
         ],
-        "repaired": None if checked.repaired is None else to_dict(checked.repaired),
+        "repaired": None if checked.repair is None else checked.repair.to_dict(),
     }
 
 
-def _render(out: Console, checked: Checked, quick: bool) -> None:
+def _render(out: Console, checked: StoreCheck, quick: bool) -> None:
+    from myxtts.data.store.columns import COLUMNS
+
     examination = checked.examination
     what = "sizes, index and manifest" if quick else "every byte"
     verdict = "sound" if examination.sound else f"{len(examination.damage):,} damaged"
     out.print(f"{examination.version}: {examination.clips:,} clips, {what}: {verdict}", markup=False)
     for damage in examination.damage:
         out.print(f"  {damage}", markup=False)
-    if checked.repaired is not None:
-        done = checked.repaired
-        computed = f"{done.mels_computed:,} mels and {done.tokens_computed:,} texts computed again"
-        out.print(f"mended in {done.version}: {computed}", markup=False)
+    if checked.repair is not None:
+        done = checked.repair
+        counts = [f"{counts.computed:,} {COLUMNS[name].plural}" for name, counts in done.columns.items()]
+        out.print(f"repaired in {done.version}: {' and '.join(counts)} computed again", markup=False)
     elif not examination.sound:
         out.print("--fix computes them again", markup=False)

@@ -12,15 +12,15 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.batching import BatchPlan
-from myxtts.data.clip_table import ClipTable
-from myxtts.data.modes import Prepared
-from myxtts.data.pages_ahead import ask_ahead
-from myxtts.data.pipeline import BatchLoader, PipelineSettings, create_dataset, gpu_device
-from myxtts.data.position import Position
-from myxtts.data.python_loader import PythonLoader
-from myxtts.data.runtime_clips import RuntimeClips
-from myxtts.data.splits import Split
+from myxtts.data.batches.clip_table import ClipTable
+from myxtts.data.batches.pages_ahead import ask_ahead
+from myxtts.data.batches.pipeline import BatchLoader, PipelineSettings, create_dataset, gpu_device
+from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.position import Position
+from myxtts.data.batches.python_loader import PythonLoader
+from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.clips.splits import Split
+from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import DataError
@@ -46,7 +46,7 @@ class BatchSource:
     table: ClipTable
 
     @classmethod
-    def build(cls, prepared: Prepared, config: DataConfig, split: Split) -> BatchSource:
+    def build(cls, prepared: PreparedData, config: DataConfig, split: Split) -> BatchSource:
         """Plans the batches of a split.
 
         Raises:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
-from myxtts.data.check_store import Checked, check_store
-from myxtts.data.metadata import Clip, Metadata, read_metadata
-from myxtts.data.modes import Prepared, prepare
-from myxtts.data.position import Position
-from myxtts.data.precompute import Precomputed, Progress, precompute
-from myxtts.data.splits import SPLITS, Split
+from myxtts.data.batches.position import Position
+from myxtts.data.clips.metadata import Clip, Metadata, read_metadata
+from myxtts.data.clips.splits import SPLITS, Split
+from myxtts.data.modes import PreparedData, prepare
+from myxtts.data.precompute import PrecomputeResult, StoreCheck, WorkProgress, check_store, precompute
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class LJSpeechDataset:
         self.metadata: Metadata = read_metadata(self.config)
         self.metadata.require_usable()
         self.rows: np.ndarray = self.metadata.rows(subset)
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedData | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -94,7 +93,7 @@ class LJSpeechDataset:
         """Codes of all languages of the data set."""
         return self.metadata.languages
 
-    def prepare(self, progress: Progress | None = None) -> Prepared:
+    def prepare(self, progress: WorkProgress | None = None) -> PreparedData:
         """Makes the data set ready to be loaded, as `preprocessing_mode` says; done once and then remembered.
 
         Raises:
@@ -105,8 +104,8 @@ class LJSpeechDataset:
         return self._prepared
 
     def precompute_mels(
-        self, num_workers: int | None = None, overwrite: bool = False, progress: Progress | None = None
-    ) -> Precomputed:
+        self, num_workers: int | None = None, overwrite: bool = False, progress: WorkProgress | None = None
+    ) -> PrecomputeResult:
         """Brings the store of the whole data set up to date; its tokens are made with it.
 
         Args:
@@ -124,14 +123,14 @@ class LJSpeechDataset:
         return self._precompute("mel", num_workers, overwrite, progress)
 
     def precompute_tokens(
-        self, num_workers: int | None = None, overwrite: bool = False, progress: Progress | None = None
-    ) -> Precomputed:
+        self, num_workers: int | None = None, overwrite: bool = False, progress: WorkProgress | None = None
+    ) -> PrecomputeResult:
         """As `precompute_mels`, with `overwrite` for the tokens."""
         return self._precompute("token", num_workers, overwrite, progress)
 
     def verify_and_fix_cache(
-        self, fix: bool = True, quick: bool = False, progress: Progress | None = None
-    ) -> Checked:
+        self, fix: bool = True, quick: bool = False, progress: WorkProgress | None = None
+    ) -> StoreCheck:
         """Checks the store of the whole data set.
 
         Args:
@@ -140,10 +139,10 @@ class LJSpeechDataset:
             progress: watches the work.
 
         Raises:
-            StoreError: there is no store, or it cannot be mended.
+            StoreError: there is no store, or it cannot be repaired.
         """
         checked = check_store(self.config, quick=quick, fix=fix, progress=progress)
-        if checked.repaired is not None:
+        if checked.repair is not None:
             self._prepared = None
         return checked
 
@@ -212,8 +211,8 @@ class LJSpeechDataset:
         )
 
     def _precompute(
-        self, column: str, num_workers: int | None, overwrite: bool, progress: Progress | None
-    ) -> Precomputed:
+        self, column: str, num_workers: int | None, overwrite: bool, progress: WorkProgress | None
+    ) -> PrecomputeResult:
         if self.config.preprocessing_mode == "runtime":
             raise UsageError("preprocessing_mode is runtime, which writes nothing; set it to auto or precompute")
         done = precompute(

@@ -20,15 +20,14 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.audio_samples import read_samples
-from myxtts.data.building.build_job import verification
+from myxtts.data.batches.runtime_clips import RuntimeClips, read_samples
 from myxtts.data.clips import Problem
-from myxtts.data.metadata import Metadata, read_metadata
-from myxtts.data.precompute import Precomputed, Progress, TooManyFailures, precompute
-from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.clips.metadata import Metadata, read_metadata
+from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgress, open_up_to_date
 from myxtts.data.store import FeatureStore
-from myxtts.data.store_folder import StorageError
-from myxtts.data.store_format import FailedClip
+from myxtts.data.store.columns import COLUMNS
+from myxtts.data.store.folder import StorageError
+from myxtts.data.store.format import FailedClip
 from myxtts.errors import DataError
 from myxtts.text import TextSettings
 
@@ -42,7 +41,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """A data set that is ready to be loaded.
 
     Attributes:
@@ -59,7 +58,7 @@ class Prepared:
     metadata: Metadata
     config: DataConfig
     store: FeatureStore | None = None
-    precomputed: Precomputed | None = None
+    precomputed: PrecomputeResult | None = None
 
     @cached_property
     def runtime_clips(self) -> tuple[RuntimeClips, Metadata]:
@@ -82,20 +81,20 @@ class Prepared:
         report: dict[str, Any] = {"mode": self.mode, "reason": self.reason, "clips": len(self.metadata.clips)}
         done = self.precomputed
         if done is not None:
+            report |= {"store": str(done.version), "store_bytes": done.size_bytes}
+            for name, clips in done.columns.items():
+                plural = COLUMNS[name].plural
+                report |= {f"{plural}_reused": clips.reused, f"{plural}_rebuilt": clips.computed}
             report |= {
-                "store": str(done.version),
-                "store_bytes": done.size_bytes,
-                "mels_reused": done.mels_reused,
-                "mels_rebuilt": done.mels_computed,
-                "tokens_reused": done.tokens_reused,
-                "tokens_rebuilt": done.tokens_computed,
                 "precompute_seconds": done.seconds,
                 "failed": {entry.id: entry.reason for entry in done.failed},
             }
         return report
 
 
-def prepare(config: DataConfig, metadata: Metadata | None = None, progress: Progress | None = None) -> Prepared:
+def prepare(
+    config: DataConfig, metadata: Metadata | None = None, progress: WorkProgress | None = None
+) -> PreparedData:
     """Prepares a data set as `preprocessing_mode` says.
 
     Args:
@@ -111,10 +110,10 @@ def prepare(config: DataConfig, metadata: Metadata | None = None, progress: Prog
     if metadata.problems and config.preprocessing_mode != "precompute":  # which refuses them
         logger.warning("%s", _without_clip(metadata.problems))
     if config.preprocessing_mode == "runtime":
-        return Prepared("runtime", "preprocessing_mode is runtime", metadata, config)
+        return PreparedData("runtime", "preprocessing_mode is runtime", metadata, config)
     automatic = config.preprocessing_mode == "auto"
     try:
-        done = precompute(
+        store, done = open_up_to_date(
             config,
             metadata,
             retry_failed=not automatic,
@@ -127,14 +126,14 @@ def prepare(config: DataConfig, metadata: Metadata | None = None, progress: Prog
             raise
         reason = str(error).splitlines()[0]
         logger.warning("features are computed while training: %s", reason)
-        return Prepared("runtime", reason, metadata, config)
+        return PreparedData("runtime", reason, metadata, config)
     if not automatic and not done.complete:
+        store.close()
         raise DataError(_incomplete(done))
     if done.failed:
         logger.warning("%s", _left_out(done.failed))
-    store = FeatureStore.open(done.version, verification(config), config.enable_memory_mapping)
     reason = "a new version of the store was made" if done.published else "the store is up to date"
-    return Prepared("precompute", reason, _usable(metadata, done.failed), config, store, done)
+    return PreparedData("precompute", reason, _usable(metadata, done.failed), config, store, done)
 
 
 def _usable(metadata: Metadata, failed: tuple[FailedClip, ...]) -> Metadata:
@@ -155,13 +154,13 @@ def _without_clip(problems: Sequence[Problem]) -> str:
     return f"{what} no clip, the first: {problems[0]}; `myxtts check-data` lists them"
 
 
-def _incomplete(done: Precomputed) -> str:
+def _incomplete(done: PrecomputeResult) -> str:
     reasons = [f"{entry.id}: {entry.reason}" for entry in done.failed] + [str(one) for one in done.problems]
     shown = "; ".join(reasons[:_SHOWN])
     more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return (
         f"{len(reasons):,} clips are not in the store, and preprocessing_mode is precompute:\n{shown}{more}\n"
-        "mend them, or leave them out with --preprocessing-mode auto"
+        "fix them, or leave them out with --preprocessing-mode auto"
     )
 
 

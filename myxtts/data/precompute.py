@@ -1,7 +1,7 @@
-"""Computes a data set's features into its store: only what is new or changed, in parallel, and never half.
+"""Keeps the store of a configuration: brings it up to date, checks it, repairs it.
 
-`precompute` brings the store of a configuration up to date; `repair` does so after every byte of it was checked. Both
-leave either the version that was there or a complete new one.
+Only what is new, changed or damaged is computed, in parallel. What is there afterwards is either the version that was
+there before or a complete new one.
 """
 
 from __future__ import annotations
@@ -9,19 +9,57 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
 
 from myxtts.config.config import DataConfig
-from myxtts.data.building.build_job import BuildJob, Precomputed, Progress, Silent, TooManyFailures
-from myxtts.data.building.store_builder import CHUNK, StoreBuilder
-from myxtts.data.building.store_target import Sources, Target
-from myxtts.data.metadata import Metadata
-from myxtts.data.store_folder import disk_errors
-from myxtts.data.verify import Examination
+from myxtts.data.clips.metadata import Metadata
+from myxtts.data.store import FeatureStore
+from myxtts.data.store.builder import StoreBuilder
+from myxtts.data.store.feature_store import POINTER_FILE
+from myxtts.data.store.folder import disk_errors
+from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooManyFailures, WorkProgress
+from myxtts.data.store.target import ReusableColumns, Target
+from myxtts.data.store.verify import Damage, Examination, examine, quick_check
+from myxtts.errors import StoreError
 
-__all__ = ["Precomputed", "Progress", "Silent", "TooManyFailures", "precompute", "repair"]
+__all__ = [
+    "NoProgress",
+    "PrecomputeResult",
+    "StoreCheck",
+    "TooManyFailures",
+    "WorkProgress",
+    "check_store",
+    "open_up_to_date",
+    "precompute",
+]
 
 
-def precompute(
+@dataclass(frozen=True)
+class StoreCheck:
+    """The state of a store.
+
+    Attributes:
+        target: where it is.
+        examination: what was found.
+        repair: the new version that was made, or None.
+    """
+
+    target: Target
+    examination: Examination
+    repair: PrecomputeResult | None = None
+
+
+def precompute(config: DataConfig, metadata: Metadata | None = None, **options: Any) -> PrecomputeResult:
+    """Brings the store of a configuration up to date; takes and raises what `open_up_to_date` does."""
+    # Nobody reads the features here, so mapping them is enough.
+    mapped = config.model_copy(update={"enable_memory_mapping": True})
+    store, result = open_up_to_date(mapped, metadata, **options)
+    store.close()
+    return result
+
+
+def open_up_to_date(
     config: DataConfig,
     metadata: Metadata | None = None,
     *,
@@ -32,15 +70,15 @@ def precompute(
     retry_failed: bool = True,
     spare: float = 0.0,
     most_failed: float = 1.0,
-    progress: Progress | None = None,
-) -> Precomputed:
-    """Brings the store of a configuration up to date.
+    progress: WorkProgress | None = None,
+) -> tuple[FeatureStore, PrecomputeResult]:
+    """Brings the store of a configuration up to date and opens it.
 
     Args:
         config: the data set, its audio and text settings, where the store is.
         metadata: of the data set, if it was read already.
         num_workers: processes; none: as configured.
-        overwrite: columns (`mel`, `token`) to compute from scratch, whatever exists.
+        overwrite: names of columns to compute from scratch, whatever exists.
         verify_source: recognise audio files by their content, not by size and time.
         wait: wait for another process that builds the same store.
         retry_failed: compute again clips that failed before, though their audio file has not changed since.
@@ -54,10 +92,10 @@ def precompute(
         StorageError: the disk has no room, or cannot be written.
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """
-    unknown = set(overwrite) - set(CHUNK)
-    if unknown:
-        raise ValueError(f"overwrite should be among {sorted(CHUNK)}, not {sorted(unknown)}")
     job = BuildJob(config, metadata, num_workers, progress)
+    columns = {entry.name for entry in job.targets[0].entries}
+    if set(overwrite) - columns:
+        raise ValueError(f"overwrite should be among {sorted(columns)}, not {sorted(set(overwrite) - columns)}")
     if verify_source:
         job.hash_sources()
     if not overwrite:
@@ -70,38 +108,84 @@ def precompute(
             done = job.find_up_to_date(retry_failed)
             if done is not None:
                 return done
-        with closing(Sources.of_target(target, config, job.workers)) as sources:
+        with closing(ReusableColumns.of_target(target, config, job.workers)) as reusable:
             for column in overwrite:
-                getattr(sources, column).clear()
+                reusable.by_column[column].clear()
                 with disk_errors(target.folder.path):
                     _forget(target, column)
-            return StoreBuilder(job, target, sources, lock, spare, most_failed, bool(overwrite)).run()
+            return StoreBuilder(job, target, reusable, lock, spare, most_failed, bool(overwrite)).run()
 
 
-def repair(
+def check_store(
+    config: DataConfig,
+    *,
+    quick: bool = False,
+    fix: bool = False,
+    num_workers: int | None = None,
+    progress: WorkProgress | None = None,
+) -> StoreCheck:
+    """Checks the store that a configuration asks for.
+
+    Args:
+        config: the data set, its audio and text settings, where the store is.
+        quick: only sizes, index and manifest; otherwise every byte.
+        fix: make a new version if anything is damaged, computing only what is.
+        num_workers: threads that check and processes that compute; none: as configured.
+        progress: watches both.
+
+    Raises:
+        StoreError: there is no store, or it cannot be repaired.
+    """
+    watcher = progress or NoProgress()
+    workers = num_workers or config.workers
+    target = _find(config)
+    versions = target.folder.versions()
+    current = target.folder.current()
+    version = current or versions[0]
+    examination = quick_check(version)
+    if current is None:
+        path = target.folder.path / POINTER_FILE
+        examination.damage.append(Damage(POINTER_FILE, f"{path}: names no version of the store"))
+    if not quick or (fix and not examination.sound):
+        watcher.stage("checking", len(target.columns) * examination.clips)
+        found = examine(version, target.columns, workers, watcher.advance)
+        pointer = [damage for damage in examination.damage if damage.file == POINTER_FILE]
+        examination = replace(found, damage=pointer + found.damage)
+    if not fix or examination.sound:
+        return StoreCheck(target, examination)
+    return StoreCheck(target, examination, _repair(config, target, examination, num_workers, progress))
+
+
+def _repair(
     config: DataConfig,
     target: Target,
     examination: Examination,
-    *,
-    num_workers: int | None = None,
-    progress: Progress | None = None,
-) -> Precomputed:
-    """Makes a new version of what is intact in one that was examined; computes the rest again.
-
-    Raises:
-        As `precompute`.
-    """
+    num_workers: int | None,
+    progress: WorkProgress | None,
+) -> PrecomputeResult:
+    """Makes a new version of what is intact in one that was examined; computes the rest again."""
     job = BuildJob(config, None, num_workers, progress)
     with target.folder.lock() as lock:
         # Other stores may share the damaged file under another name, so nothing else is taken over.
-        sources = Sources.of_examination(examination, target.layout)
-        return StoreBuilder(job, target, sources, lock, publish_always=True).run()
+        reusable = ReusableColumns.of_examination(examination, target)
+        store, result = StoreBuilder(job, target, reusable, lock, publish_always=True).run()
+    store.close()
+    return result
 
 
-def _forget(target: Target, column: str) -> None:
+def _find(config: DataConfig) -> Target:
+    targets = Target.candidates(config)
+    for target in targets:
+        if target.folder.versions():
+            return target
+    places = " or ".join(str(target.cache.path) for target in targets)
+    raise StoreError(f"{places}: no store with these settings; `myxtts precompute` makes one")
+
+
+def _forget(target: Target, name: str) -> None:
     """Throws away what an interrupted build has of a column."""
-    name = getattr(target.layout, column)
-    for file in (name.file, name.journal):
+    column = next(column for column in target.columns if column.name == name)
+    for file in (column.file, column.journal):
         (target.folder.building / file).unlink(missing_ok=True)
-    for folder in target.folder.salvage.glob(f"{column}-*"):
+    for folder in target.folder.salvage.glob(f"{name}-*"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,11 +11,11 @@ from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel, trim
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.audio.wav_tf import decode_pcm16
-from myxtts.data.audio_loader import AudioLoader
-from myxtts.data.clip_table import ClipTable
-from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.batches.audio_loader import AudioLoader
+from myxtts.data.batches.clip_table import ClipTable
+from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.batches.store_loader import StoreLoader
 from myxtts.data.store import FeatureStore
-from myxtts.data.store_loader import StoreLoader
 
 
 class TFNativeDataLoader:

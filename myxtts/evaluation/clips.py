@@ -15,12 +15,11 @@ import numpy as np
 from myxtts.audio.mel import MelSettings, log_mel, trim
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
-from myxtts.data.building.store_target import Target
 from myxtts.data.clips import Clip, Problem
-from myxtts.data.metadata import AudioHeaders, Metadata, probe_audio
+from myxtts.data.clips.metadata import AudioHeaders, Metadata, probe_audio
 from myxtts.data.store import FeatureStore
+from myxtts.data.store.target import Target
 from myxtts.errors import AudioError, StoreError
-from myxtts.text import TextSettings
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class EvaluationClips:
 
     def __init__(self, config: DataConfig, metadata: Metadata) -> None:
         self.settings = MelSettings.from_config(config)
-        self._store = _open_store(config, self.settings)
+        self._store = _open_store(config)
         self._rows = {} if self._store is None else {clip_id: row for row, clip_id in enumerate(self._store.ids)}
         unknown = [clip for clip in metadata.clips if clip.id not in self._rows]
         headers = probe_audio(unknown)
@@ -116,8 +115,8 @@ def _too_short(clip: Clip) -> str:
     return f"{clip.audio_path}: the audio is too short for a single frame"
 
 
-def _open_store(config: DataConfig, mel: MelSettings) -> FeatureStore | None:
-    for target in Target.candidates(config, mel, TextSettings.from_config(config)):
+def _open_store(config: DataConfig) -> FeatureStore | None:
+    for target in Target.candidates(config):
         version = target.folder.current()
         if version is not None:
             try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.audio.mel import log_mel
-from myxtts.data.precompute import Progress, Silent
+from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
@@ -45,7 +45,7 @@ def evaluate(
     voices: int = VOICES,
     subset: Subset = "auto",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: WorkProgress | None = None,
 ) -> Evaluation:
     """Measures a checkpoint on held-out clips.
 
@@ -87,7 +87,7 @@ def evaluate(
         Tokenizer(TextSettings.from_config(held_out.config)),
         Selection(clips.metadata.clips, clips.lengths, seed),
         config.data.reference_seconds,
-        progress or Silent(),
+        progress or NoProgress(),
     )
     results = measure.sentences(rows, sentences, candidates)
     trained = held_out.trained_speakers
@@ -126,7 +126,7 @@ class Measure:
         tokenizer: Tokenizer,
         selection: Selection,
         reference_seconds: float,
-        progress: Progress,
+        progress: WorkProgress,
     ) -> None:
         self._clips = clips
         self._speaker = speaker

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from myxtts.config.config import DataConfig
-from myxtts.data.metadata import Metadata, read_metadata
+from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.errors import DataError
 from myxtts.models.checkpoint import Checkpoint
 

@@ -12,7 +12,7 @@ import soxr
 
 from myxtts.audio.mel import MelSettings, log_mel, trim
 from myxtts.audio.reading import read_audio, to_pcm16
-from myxtts.data.precompute import Progress, Silent
+from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.result import Evaluation, SentenceResult
 from myxtts.inference.griffin_lim import GriffinLim
@@ -48,13 +48,13 @@ class _Listening:
         return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
 
 
-def write_samples(result: Evaluation, folder: str | Path, progress: Progress | None = None) -> None:
+def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress | None = None) -> None:
     """Writes `ID.generated.wav`, `ID.griffin-lim.wav` and `ID.recording.wav` for every sentence.
 
     Raises:
         UsageError: the folder cannot be written to.
     """
-    progress = progress or Silent()
+    progress = progress or NoProgress()
     progress.stage("writing samples", result.sentences)
     listening = _Listening(result.mel_settings)
     folder = Path(folder)
@@ -69,7 +69,7 @@ def write_samples(result: Evaluation, folder: str | Path, progress: Progress | N
         raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
 
 
-def write_page(result: Evaluation, path: str | Path, progress: Progress | None = None) -> None:
+def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | None = None) -> None:
     """Writes one HTML file with everything in it.
 
     Raises:
@@ -77,7 +77,7 @@ def write_page(result: Evaluation, path: str | Path, progress: Progress | None =
         UsageError: the file cannot be written.
     """
     require_plotting("--html")
-    progress = progress or Silent()
+    progress = progress or NoProgress()
     listening = _Listening(result.mel_settings)
     shown = _spread(result)
     progress.stage("writing the page", len(shown))

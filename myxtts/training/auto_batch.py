@@ -23,9 +23,9 @@ import psutil
 from myxtts.child_program import child_command
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
-from myxtts.data.batching import BatchPlan
+from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.precompute import Progress
+from myxtts.data.precompute import WorkProgress
 from myxtts.errors import TrainingError
 from myxtts.hardware import memory_limit_bytes
 from myxtts.training.device import usable_gpus
@@ -70,7 +70,7 @@ class Trial:
         )
 
 
-def find_frame_budget(config: XTTSConfig, progress: Progress | None = None) -> Trial:
+def find_frame_budget(config: XTTSConfig, progress: WorkProgress | None = None) -> Trial:
     """Tries frame budgets for a data set and its model on this machine. Says each that fitted.
 
     Args:

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.precompute import Progress
-from myxtts.data.runtime_clips import RuntimeClips
+from myxtts.data.precompute import WorkProgress
 from myxtts.models.create import create_model
 from myxtts.performance import diagnosis as found
 from myxtts.performance.diagnose_pipeline import diagnose
@@ -60,7 +60,7 @@ def diagnose_training(
     num_batches: int = 100,
     *,
     simulated_step_seconds: float | None = None,
-    progress: Progress | None = None,
+    progress: WorkProgress | None = None,
     report: Report = lambda what: None,
 ) -> Diagnosis:
     """Measures the training that a configuration describes; nothing of it is kept.

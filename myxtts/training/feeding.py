@@ -16,7 +16,7 @@ import tensorflow as tf
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batch_source import AllShapesSeen, BatchSource, clips_in
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.precompute import Progress
+from myxtts.data.precompute import WorkProgress
 from myxtts.errors import DataError
 from myxtts.performance.loading_profile import LoadingProfile, loading_verdict, profile_loading
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator, SimulatedRun
@@ -93,7 +93,7 @@ class Feeding:
         return values
 
 
-def prepare_feedings(config: XTTSConfig, progress: Progress | None = None) -> list[Feeding]:
+def prepare_feedings(config: XTTSConfig, progress: WorkProgress | None = None) -> list[Feeding]:
     """Every mode of the data set; one that cannot be used says why and is passed over.
 
     Raises:

@@ -22,7 +22,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
-from myxtts.data.audio_loader import add_device_features
+from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.models.xtts import XTTS
 from myxtts.training.flat_weights import FlatWeights
 from myxtts.training.kept_alignments import KeptAlignments

@@ -23,7 +23,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
-from myxtts.data.audio_loader import add_device_features
+from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.models.alignment import monotonic_alignment
 from myxtts.models.create import create_model
 from myxtts.models.masking import length_mask

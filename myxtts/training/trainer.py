@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
+from myxtts.data.batches.position import Position
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.position import Position
 from myxtts.errors import CheckpointError, UsageError
 from myxtts.models.checkpoint import WEIGHTS, Checkpoint, differences, read_checkpoint, read_weights
 from myxtts.models.create import create_model
@@ -29,7 +29,7 @@ from myxtts.training.run_folder import RunFolder
 from myxtts.training.training_state import TrainingState
 
 if TYPE_CHECKING:
-    from myxtts.data.precompute import Progress as PrecomputeProgress
+    from myxtts.data.precompute import WorkProgress
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class XTTSTrainer:
             elif init_from is not None:
                 self._start_from(read_checkpoint(Path(init_from)))
 
-    def prepare_datasets(self, progress: PrecomputeProgress | None = None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    def prepare_datasets(self, progress: WorkProgress | None = None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
         """Prepares the data set as `preprocessing_mode` says.
 
         Args:
@@ -113,7 +113,7 @@ class XTTSTrainer:
         with self._closed_on_error():
             return self._prepare_datasets(progress)
 
-    def _prepare_datasets(self, progress: PrecomputeProgress | None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    def _prepare_datasets(self, progress: WorkProgress | None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
         prepared = LJSpeechDataset(None, self.config).prepare(progress)
         if prepared.precomputed is not None:
             self.monitor.log_cache_use(prepared.precomputed.mels_reused, prepared.precomputed.mels_computed)

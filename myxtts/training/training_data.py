@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
-from myxtts.data.position import Position
+from myxtts.data.batches.position import Position
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from myxtts.data.position import Position
+from myxtts.data.batches.position import Position
 from myxtts.errors import CheckpointError
 from myxtts.training.kept_alignments import KeptAlignments
 from myxtts.training.step import TrainingStep

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batch_source import BatchSource, clips_in
-from myxtts.data.building.store_target import store_folders
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.modes import Prepared
-from myxtts.data.precompute import Progress
-from myxtts.data.store_folder import StoreFolder
+from myxtts.data.modes import PreparedData
+from myxtts.data.precompute import WorkProgress
+from myxtts.data.store.folder import StoreFolder
+from myxtts.data.store.target import store_folders
 from myxtts.errors import DataError
 from myxtts.hardware import usable_cpus
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator
@@ -56,7 +56,7 @@ class TuningTrial:
         device: Device,
         steps: int,
         simulated_step: float | None = None,
-        progress: Progress | None = None,
+        progress: WorkProgress | None = None,
         on_compile: Callable[[Shape], None] | None = None,
     ) -> None:
         self._config = config
@@ -65,7 +65,7 @@ class TuningTrial:
         self._progress = progress
         self._runner = StepRunner(config, device, on_compile) if simulated_step is None else None
         self._sources: dict[str, BatchSource] = {}
-        self._prepared: dict[str, Prepared] = {}  # by precision
+        self._prepared: dict[str, PreparedData] = {}  # by precision
         self._made: dict[str, list[StoreFolder]] = {}
         self._kept = {config.data.mel_dtype}
         self.unit = "s of audio/s" if simulated_step is None else "clips/s (simulated)"
@@ -126,7 +126,7 @@ class TuningTrial:
     def _data(self, changes: Mapping[str, Any]) -> DataConfig:
         return DataConfig.model_validate(self._config.data.model_dump() | dict(changes))
 
-    def _prepare(self, data: DataConfig) -> Prepared:
+    def _prepare(self, data: DataConfig) -> PreparedData:
         """The data set in its precision, which is all that matters for what is stored.
 
         Raises:

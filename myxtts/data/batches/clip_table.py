@@ -1,0 +1,164 @@
+"""Where each clip's features lie, and which clip of the same speaker it takes its reference from, as one table.
+
+The loaders in graph (`TableInGraph`) and in Python read the same table and follow the same arithmetic, so they give
+the same batches. One row per clip keeps what a batch needs of its clips to a single gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.data.batches.order import GOLDEN
+from myxtts.data.batches.order_in_graph import mix_in_graph
+from myxtts.data.batches.plan import EMPTY
+from myxtts.data.store import FeatureStore
+from myxtts.text import language_id
+
+MEL_OFFSET, MEL_LENGTH, TOKEN_OFFSET, TOKEN_LENGTH, SPEAKER, LANGUAGE, MEMBER, MEMBERS, FIRST_MEMBER = range(9)
+COLUMNS = 9
+
+
+class Clips(Protocol):
+    """The columns that a feature store and a data set without one have in common; entry i is clip i of both."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def mel_lengths(self) -> np.ndarray: ...
+
+    @property
+    def token_offsets(self) -> np.ndarray: ...
+
+    @property
+    def token_lengths(self) -> np.ndarray: ...
+
+    @property
+    def token_data(self) -> np.ndarray: ...
+
+    @property
+    def speaker_ids(self) -> np.ndarray: ...
+
+    @property
+    def language_ids(self) -> np.ndarray: ...
+
+    @property
+    def languages(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ClipTable:
+    """One row per clip and a last row of zeros for an empty place.
+
+    Attributes:
+        values: int64 [N + 1, COLUMNS]. MEMBER is a clip's place among the MEMBERS clips of its speaker, the first
+            of which is at FIRST_MEMBER in `members`.
+        members: int64, clips that may serve as references, grouped by speaker.
+    """
+
+    values: np.ndarray
+    members: np.ndarray
+
+    @classmethod
+    def build(cls, clips: Clips, rows: np.ndarray | None, extra_languages: Sequence[str]) -> ClipTable:
+        """The table of all clips.
+
+        Args:
+            clips: a store, or what stands for one in runtime mode.
+            rows: the clips of the split, the only ones that serve as references; None for all.
+            extra_languages: those beside the built-in ones; a batch carries the numbers that models know.
+        """
+        count = len(clips)
+        values = np.zeros((count + 1, COLUMNS), np.int64)
+        if isinstance(clips, FeatureStore):
+            values[:count, MEL_OFFSET] = clips.mel_offsets
+        values[:count, MEL_LENGTH] = clips.mel_lengths
+        values[:count, TOKEN_OFFSET] = clips.token_offsets
+        values[:count, TOKEN_LENGTH] = clips.token_lengths
+        values[:count, SPEAKER] = clips.speaker_ids
+        numbers = np.array([language_id(code, extra_languages) for code in clips.languages], np.int64)
+        values[:count, LANGUAGE] = numbers[clips.language_ids]
+
+        rows = np.arange(count) if rows is None else rows
+        usable = rows[values[rows, MEL_LENGTH] > 0]
+        members = usable[np.argsort(values[usable, SPEAKER], kind="stable")]
+        speakers, first, sizes = np.unique(values[members, SPEAKER], return_index=True, return_counts=True)
+        group = np.searchsorted(speakers, values[members, SPEAKER])
+        values[members, MEMBER] = np.arange(len(members)) - first[group]
+        values[members, MEMBERS] = sizes[group]
+        values[members, FIRST_MEMBER] = first[group]
+        return cls(values, members)
+
+
+class TableInGraph:
+    """The clip table as tensors: a batch's columns are one gather and one unpacking.
+
+    Args:
+        table: the clips.
+
+    Attributes:
+        dtype: of the columns: int32 while every offset fits, which halves the work on indices.
+    """
+
+    def __init__(self, table: ClipTable) -> None:
+        self.dtype = tf.int32 if table.values.max(initial=0) < np.iinfo(np.int32).max // 2 else tf.int64
+        self._values = tf.constant(table.values.T, self.dtype)  # [COLUMNS, N + 1]
+        self._members = tf.constant(table.members if len(table.members) else np.zeros(1, np.int64))
+        self._empty = len(table.values) - 1
+
+    def columns(self, rows: tf.Tensor) -> list[tf.Tensor]:
+        """COLUMNS tensors [B], zeros for an empty place."""
+        place = tf.where(rows < 0, tf.constant(self._empty, tf.int64), rows)
+        return tf.unstack(tf.gather(self._values, place, axis=1), num=COLUMNS)
+
+    def text(
+        self, rows: tf.Tensor, columns: list[tf.Tensor], width: tf.Tensor, tokens: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """What a batch holds beside sound.
+
+        Args:
+            rows: int64 [B].
+            columns: theirs.
+            width: int32, T.
+            tokens: int32, all tokens, the padding id last.
+        """
+        width = tf.cast(width, self.dtype)
+        length = tf.minimum(columns[TOKEN_LENGTH], width)
+        position = tf.range(width)  # [T]
+        entry = columns[TOKEN_OFFSET][:, tf.newaxis] + position
+        padding = tf.constant(tokens.shape[0] - 1, self.dtype)
+        return {
+            "tokens": tf.gather(tokens, tf.where(position < length[:, tf.newaxis], entry, padding)),  # [B, T]
+            "token_lengths": tf.cast(length, tf.int32),
+            "speaker": tf.cast(columns[SPEAKER], tf.int32),
+            "language": tf.cast(columns[LANGUAGE], tf.int32),
+            "index": rows,
+        }
+
+    def references(
+        self, rows: tf.Tensor, columns: list[tf.Tensor], draw: tf.Tensor, frames: int
+    ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
+        """For each place another clip of the same speaker, or the clip itself where there is no other.
+
+        Returns:
+            The clips' rows, int64 [B], −1 for an empty place; their columns; and the frames of the crop
+            [B, `frames`]. A clip shorter than the crop begins again, so that the crop has no padding to be told from
+            the voice.
+        """
+        place = tf.cast(tf.range(1, 1 + 2 * tf.size(rows)), tf.uint64)
+        drawn = mix_in_graph(draw + place * tf.constant(GOLDEN, tf.uint64))
+        drawn = tf.cast(tf.bitwise.right_shift(drawn, tf.constant(1, tf.uint64)), tf.int64)
+        which, where = tf.split(drawn, 2)
+
+        member, members, first = (tf.cast(columns[name], tf.int64) for name in (MEMBER, MEMBERS, FIRST_MEMBER))
+        other = (member + 1 + which % tf.maximum(members - 1, 1)) % tf.maximum(members, 1)
+        chosen = tf.where(members > 0, tf.gather(self._members, first + other), tf.constant(EMPTY, tf.int64))
+        columns = self.columns(chosen)
+        length = columns[MEL_LENGTH]
+        start = tf.cast(where % tf.cast(tf.maximum(length - frames + 1, 1), tf.int64), self.dtype)
+        frame = start[:, tf.newaxis] + tf.range(frames, dtype=self.dtype)
+        return chosen, columns, frame % tf.maximum(length, 1)[:, tf.newaxis]

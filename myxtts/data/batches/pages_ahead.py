@@ -1,0 +1,116 @@
+"""Asks for the pages of a store that is larger than the memory before batches need them.
+
+What the page cache does not hold is read when it is touched, with whatever lies around it. A store that fits into
+memory is read fastest that way. Of a larger one, in a shuffled order, most of what lies around is gone before it is
+wanted. But the order is known: a thread asks for exactly the bytes of the next batches (what that brings is in
+`benchmarks/bench_cold.py`). Where loading stands it reads in the process's own page table: pages that a batch was
+gathered from are mapped, pages that were only asked for are not. So the pipeline need not tell it, and nothing waits
+for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.store import FeatureStore
+from myxtts.hardware import memory_limit_bytes
+
+logger = logging.getLogger(__name__)
+
+AHEAD = 32  # batches
+_LOOKED_AT = 4  # clips of a batch
+_POLL = 0.005  # seconds
+_PAGE_TABLE = Path("/proc/self/pagemap")
+_ENTRY = 8  # bytes of a page's entry
+_PRESENT = 1 << 63
+
+
+def ask_ahead(
+    reader: object,
+    store: FeatureStore,
+    plan: BatchPlan,
+    *,
+    seed: int,
+    shuffle: bool,
+    epochs: int | None,
+    start_epoch: int = 0,
+    start_step: int = 0,
+    ahead: int = AHEAD,
+    memory: int | None = None,
+) -> threading.Thread | None:
+    """Starts the thread, if the store is mapped, does not fit into memory, and the system can be asked.
+
+    Args:
+        reader: what reads the batches; the thread ends when it is gone.
+        store, plan, seed, shuffle, epochs, start_epoch, start_step: of the batches, as in `pipeline.create_dataset`.
+        ahead: how many batches are asked for before the one that is loaded next.
+        memory: bytes that a store may have and fit; none: what is available now.
+    """
+    if not (store.memory_map and hasattr(os, "posix_fadvise") and os.access(_PAGE_TABLE, os.R_OK)):
+        return None
+    if memory is None:
+        memory = min(memory_limit_bytes(), psutil.virtual_memory().available)
+    if store.mel_data.nbytes <= memory:
+        return None
+    gone = threading.Event()
+    weakref.finalize(reader, gone.set)
+
+    def batches() -> Iterator[np.ndarray]:
+        epoch = start_epoch
+        while epochs is None or epoch < start_epoch + epochs:
+            order = plan.epoch(seed, epoch, shuffle=shuffle)
+            for number in range(start_step if epoch == start_epoch else 0, len(order)):
+                rows = order[number]
+                yield rows[rows >= 0]
+            epoch += 1
+
+    def follow() -> None:
+        try:
+            _follow(store, batches(), ahead, gone)
+        except OSError as error:
+            logger.warning("pages are no longer asked for ahead: %s", error)
+
+    thread = threading.Thread(target=follow, name="pages-ahead", daemon=True)
+    thread.start()
+    return thread
+
+
+def _follow(store: FeatureStore, batches: Iterator[np.ndarray], ahead: int, gone: threading.Event) -> None:
+    row_bytes = store.mel_data.strides[0]
+    asked: deque[np.ndarray] = deque()
+    with store.mel_path.open("rb") as data, _PAGE_TABLE.open("rb", buffering=0) as page_table:
+        while not gone.is_set():
+            while len(asked) < ahead and (rows := next(batches, None)) is not None:
+                for row in rows:
+                    first, length = int(store.mel_offsets[row]) * row_bytes, int(store.mel_lengths[row]) * row_bytes
+                    os.posix_fadvise(data.fileno(), first, length, os.POSIX_FADV_WILLNEED)
+                asked.append(rows)
+            if not asked:
+                return
+            if _is_loaded(store, asked[0], page_table.fileno()):
+                asked.popleft()
+            else:
+                gone.wait(_POLL)
+
+
+def _is_loaded(store: FeatureStore, rows: np.ndarray, page_table: int) -> bool:
+    """Whether a batch was gathered. A touched page maps its neighbours too, so several clips are looked at."""
+    row_bytes = store.mel_data.strides[0]
+    for row in rows[:: max(1, len(rows) // _LOOKED_AT)]:
+        middle = int(store.mel_offsets[row]) + int(store.mel_lengths[row]) // 2
+        page = (store.mel_data.ctypes.data + middle * row_bytes) // mmap.PAGESIZE
+        entry = os.pread(page_table, _ENTRY, page * _ENTRY)
+        if len(entry) == _ENTRY and not int.from_bytes(entry, "little") & _PRESENT:
+            return False
+    return True

@@ -1,0 +1,257 @@
+"""Builds a new version of a store in one place, with the lock held: its columns, then the index, then the manifest.
+
+Columns are built in the order of the registry, the cheap ones first. A clip that fails in one column is not computed
+for the next, and the columns that already have it are laid out again without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from myxtts.data.clips import Clip, number_names
+from myxtts.data.clips.audio_headers import probe_audio
+from myxtts.data.store.column_builder import ColumnBuilder
+from myxtts.data.store.columns import AUDIO, TEXT, ColumnEntry
+from myxtts.data.store.feature_store import FeatureStore
+from myxtts.data.store.folder import disk_errors, require_space
+from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Column, FailedClip, Manifest
+from myxtts.data.store.index import Index, index_bytes, pack_ids, write_column_index
+from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyFailures
+from myxtts.data.store.records import FAILED
+from myxtts.data.store.target import ReusableColumns, Target, fingerprint
+from myxtts.data.store.verify import quick_check
+from myxtts.data.store.worker_pool import WorkerPool, computers_of
+from myxtts.errors import DataError, StoreError
+
+
+@dataclass
+class StoreBuilder:
+    """One build in one place, with the lock held.
+
+    Attributes:
+        job: what is to be done.
+        target: where.
+        reusable: what may be taken over.
+        lock: file descriptor of the lock.
+        spare: room to leave on the disk, as a share of the store's size.
+        most_failed: share of clips that may be unreadable.
+        publish_always: make a new version even if it has the content of the current one.
+        failed: clips that could not be computed, as they are found.
+    """
+
+    job: BuildJob
+    target: Target
+    reusable: ReusableColumns
+    lock: int
+    spare: float = 0.0
+    most_failed: float = 1.0
+    publish_always: bool = False
+    failed: list[FailedClip] = field(default_factory=list)
+
+    def run(self) -> tuple[FeatureStore, PrecomputeResult]:
+        """Builds, publishes, removes what is no longer needed, and opens the store.
+
+        Raises:
+            As `myxtts.data.precompute.precompute`.
+        """
+        job, folder = self.job, self.target.folder
+        if not self.reusable.trusted:
+            job.hash_sources()
+        self.failed += job.failed
+        plan, audio_seconds = self._look_ahead(job.plan)
+        self._require_readable(plan)
+        with disk_errors(folder.path):
+            folder.building.mkdir(exist_ok=True)
+        with WorkerPool(job.workers, computers_of(self.target.entries, job.config), self.lock) as pool:
+            plan, records, computed = self._build_columns(plan, pool)
+        self._require_readable(plan)
+        failed = self._in_order()
+        with disk_errors(folder.path):
+            manifest = write_version(folder.building, plan.clips, self.target, records, failed)
+            published = self.publish_always or not self._is_current(manifest.to_bytes())
+            if published:
+                folder.publish()
+            self.reusable.close()
+            folder.remove_unneeded()
+        store = job.open(self.target)
+        return store, job.result(store, failed, published, computed, audio_seconds)
+
+    def _build_columns(
+        self, plan: ClipList, pool: WorkerPool
+    ) -> tuple[ClipList, dict[str, np.ndarray], dict[str, int]]:
+        """The clips that have all columns, their records by column, and how many were computed for each."""
+        built: dict[str, np.ndarray] = {}
+        computed: dict[str, np.ndarray] = {}  # keys of clips
+        for entry, column in self._columns():
+            result = self._builder(entry, column, plan, watched=True).build(pool)
+            failed = [
+                FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in result.reasons.items()
+            ]
+            plan = self._leave_out(plan, failed)
+            built[entry.name] = _usable(result.records)
+            computed[entry.name] = result.records["clip"][result.computed]
+        kept = plan.records[TEXT.name]["clip"]
+        for entry, column in self._columns():
+            if len(built[entry.name]) > len(kept):
+                built[entry.name] = self._builder(entry, column, plan, watched=True).build(pool).records
+        return plan, built, {name: int(np.isin(kept, keys).sum()) for name, keys in computed.items()}
+
+    def _columns(self) -> list[tuple[ColumnEntry, Column]]:
+        return list(zip(self.target.entries, self.target.columns, strict=True))
+
+    def _builder(self, entry: ColumnEntry, column: Column, plan: ClipList, watched: bool = False) -> ColumnBuilder:
+        progress, seconds_per_row = self.job.progress, entry.seconds_per_row(self.job.config)
+        if watched:
+            progress.stage(entry.stage, len(plan.clips))
+        return ColumnBuilder(
+            column=column,
+            folder=self.target.folder.building,
+            salvage=self.target.folder.salvage,
+            plan=plan.records[entry.source.name],
+            by_content=plan.by_content or not entry.source.has_time,
+            sources=self.reusable.by_column[entry.name],
+            item=lambda row: entry.source.item(plan.clips[row]),
+            chunk=entry.clips_per_task,
+            on_progress=lambda done, rows: progress.advance(done, rows * seconds_per_row),
+        )
+
+    def _look_ahead(self, plan: ClipList) -> tuple[ClipList, float]:
+        """Looks at what has to be computed, and makes sure that the disk has room for it.
+
+        Returns:
+            The plan without clips whose header cannot be read, and the seconds of audio that will be read.
+        """
+        config = self.job.config
+        with disk_errors(self.target.folder.path):
+            surveys = [self._builder(entry, column, plan).survey() for entry, column in self._columns()]
+        unread = [
+            survey.missing
+            for entry, survey in zip(self.target.entries, surveys, strict=True)
+            if entry.source is AUDIO
+        ]
+        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *unread]))
+        clips = [plan.clips[row] for row in rows]
+        headers = probe_audio(clips, self.job.workers)
+        samples = dict(zip(rows.tolist(), headers.samples_at(config.sample_rate).tolist(), strict=True))
+        needed = index_bytes(len(plan.clips), sum(len(clip.id) * 2 for clip in plan.clips))
+        for (entry, column), survey in zip(self._columns(), surveys, strict=True):
+            needed += (survey.known_rows - survey.done_rows) * column.row_bytes
+            needed += sum(
+                entry.expected_bytes(config, plan.clips[row], samples.get(row, 0)) for row in survey.missing.tolist()
+            )
+        require_space(self.target.folder.path, needed, int(needed * self.spare))
+        row_of = {clip.id: int(row) for clip, row in zip(clips, rows, strict=True)}
+        failed = [
+            FailedClip(clip_id, problem.message, *plan.stamp(row_of[clip_id]))
+            for problem in headers.problems
+            if (clip_id := problem.clip_id) is not None
+        ]
+        return self._leave_out(plan, failed), float(headers.seconds.sum())
+
+    def _leave_out(self, plan: ClipList, failed: Sequence[FailedClip]) -> ClipList:
+        self.failed += failed
+        return plan.without([entry.id for entry in failed])
+
+    def _require_readable(self, plan: ClipList) -> None:
+        if not plan.clips:
+            count = len(self.job.metadata.clips)
+            raise DataError(f"none of the {count:,} clips can be computed; the first: {self.failed[0].reason}")
+        # A line whose audio is not there has not become a clip, and speaks for an incomplete data set just the same.
+        absent = self.job.metadata.without_audio()
+        count = len(self.job.metadata.clips) + len(absent)
+        reasons = [entry.reason for entry in self.failed] + [problem.message for problem in absent]
+        if len(reasons) > self.most_failed * count:
+            raise TooManyFailures(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")
+
+    def _in_order(self) -> list[FailedClip]:
+        """The failures in the order of the data set, one per clip."""
+        by_id = {entry.id: entry for entry in self.failed}
+        return [by_id[clip.id] for clip in self.job.metadata.clips if clip.id in by_id]
+
+    def _is_current(self, manifest: bytes) -> bool:
+        """Whether the current version can be opened and has this manifest, and with its checksums this content."""
+        current = self.target.folder.current()
+        if current is None or not quick_check(current).sound:
+            return False
+        return (current / MANIFEST_FILE).read_bytes() == manifest
+
+
+def write_version(
+    folder: Path,
+    clips: Sequence[Clip],
+    target: Target,
+    records: Mapping[str, np.ndarray],
+    failed: Sequence[FailedClip],
+) -> Manifest:
+    """Puts the indexes and the manifest on the disk, the manifest last, which makes the folder a version.
+
+    Args:
+        folder: the building folder, with all data files complete.
+        clips: the clips of the store, in order.
+        target: its settings and columns.
+        records: by column, RECORD [N], where the clips lie.
+        failed: clips of the data set that are not among them.
+
+    Raises:
+        StoreError: columns were made from different audio.
+    """
+    id_end, id_bytes = pack_ids([clip.id for clip in clips])
+    speakers, speaker = number_names(clip.speaker for clip in clips)
+    languages, language = number_names(clip.language for clip in clips)
+    index = {"id_end": id_end, "speaker": speaker, "language": language}
+    for entry in target.entries:
+        made = records[entry.name]
+        index |= {f"{entry.name}_{part}": made[part] for part in ("offset", "checksum", "length")}
+        for part, name in {"clip": "clip_key", **entry.source.index_entries}.items():
+            differing = np.flatnonzero(index.setdefault(name, made[part]) != made[part])
+            if len(differing):
+                raise StoreError(
+                    f"the audio of {len(differing):,} clips changed, the first of them {clips[differing[0]].id}: "
+                    "run `myxtts precompute --verify-source` when the data set is complete"
+                )
+    with _synced(folder / INDEX_FILE) as file:
+        index_checksum = Index(index, id_bytes).write(file)
+    column_checksums = {}
+    for column in target.columns:
+        if column.optional:
+            made = records[column.name]
+            with _synced(folder / column.index_file) as file:
+                checksum = write_column_index(file, made["offset"], made["checksum"], made["length"])
+            column_checksums[column.name] = checksum
+    manifest = Manifest.of(
+        target.columns,
+        {name: int(made["length"].sum()) + 1 for name, made in records.items()},
+        column_checksums,
+        fingerprint=fingerprint(target.settings),
+        settings=target.settings,
+        clips=len(clips),
+        index_checksum=index_checksum,
+        speakers=speakers,
+        languages=languages,
+        failed=tuple(failed),
+    )
+    temporary = folder / (MANIFEST_FILE + ".new")
+    with _synced(temporary) as file:
+        file.write(manifest.to_bytes())
+    os.rename(temporary, folder / MANIFEST_FILE)
+    return manifest
+
+
+@contextmanager
+def _synced(path: Path) -> Iterator[BinaryIO]:
+    """A new file that is on the disk afterwards."""
+    with open(path, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _usable(records: np.ndarray) -> np.ndarray:
+    return records[records["length"] != FAILED]

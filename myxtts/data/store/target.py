@@ -1,0 +1,263 @@
+"""Which store a configuration asks for, where it is or would be, and what other stores could give it.
+
+A store is known by its settings: everything that changes its bytes, in sections. Each column has one, which it is
+computed with; a store whose section equals that of another can take its column over. `data` is which clips there are,
+so that a subset of a data set, or another data set in the same cache folder, has a store of its own and does not
+replace this one. The hash of all of them, the fingerprint, names the store's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from myxtts.config.config import DataConfig
+from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
+from myxtts.data.store.columns import ColumnEntry, columns_of
+from myxtts.data.store.feature_store import FeatureStore
+from myxtts.data.store.folder import StoreFolder
+from myxtts.data.store.format import FIRST_FORMAT_VERSION, Column
+from myxtts.data.store.records import Reusable
+from myxtts.data.store.verify import Examination, examine
+from myxtts.errors import StoreError
+
+logger = logging.getLogger(__name__)
+
+FOLDER_IN_DATA_SET = "cached_features"
+
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CacheFolder:
+    """A folder of stores.
+
+    Attributes:
+        path: which need not exist.
+        root: the data set's folder, if the folder is shared by data sets; None if it lies in its data set.
+    """
+
+    path: Path
+    root: str | None
+
+    def writable(self) -> bool:
+        """Whether a store could be built here, as far as permissions tell."""
+        folder = self.path
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The store of a configuration in one cache folder.
+
+    Attributes:
+        cache: the cache folder.
+        folder: the store's folder in it, which need not exist.
+        settings: what its features are made with.
+        entries: its columns, in the order in which they are built.
+        columns: how each lies in its data file.
+    """
+
+    cache: CacheFolder
+    folder: StoreFolder
+    settings: Settings
+    entries: tuple[ColumnEntry, ...]
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def candidates(cls, config: DataConfig) -> list[Target]:
+        """One target per cache folder, the preferred one first."""
+        entries = tuple(columns_of(config))
+        columns = tuple(entry.layout(config) for entry in entries)
+        found = []
+        for cache in cache_folders(config):
+            settings = settings_of(config, entries, cache.root)
+            folder = StoreFolder(cache.path / fingerprint(settings))
+            found.append(cls(cache, folder, settings, entries, columns))
+        return found
+
+    def siblings(self) -> Iterator[Path]:
+        """The current versions of the other stores in the cache folder."""
+        try:
+            folders = sorted(path for path in self.cache.path.iterdir() if path != self.folder.path)
+        except OSError:
+            return
+        for path in folders:
+            version = StoreFolder(path).current()
+            if version is not None:
+                yield version
+
+
+@dataclass
+class ReusableColumns:
+    """What a build may take over. The versions stay open, so that nobody removes them meanwhile.
+
+    Attributes:
+        by_column: clips with the same settings, by name of the column.
+        trusted: false if some come from a damaged version: then clips are recognised by content only.
+    """
+
+    by_column: dict[str, list[Reusable]]
+    trusted: bool = True
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def close(self) -> None:
+        """Lets the versions go."""
+        self._opened.close()
+
+    @classmethod
+    def of_examination(cls, examination: Examination, target: Target) -> ReusableColumns:
+        """What is left of a version that was checked byte by byte."""
+        found = {}
+        for entry, column in zip(target.entries, target.columns, strict=True):
+            one = examination.reusable(column, entry.source)
+            found[entry.name] = [] if one is None else [one]
+        return cls(found, examination.trusted)
+
+    @classmethod
+    def of_target(cls, target: Target, config: DataConfig, workers: int) -> ReusableColumns:
+        """The store's own versions, the newest first, then the other stores of the data set.
+
+        Raises:
+            StoreError: the store does not exist yet, others do, and the configuration forbids to rebuild what they
+                do not have.
+            NewerStoreError: a newer MyXTTS made the store.
+        """
+        reusable = cls({entry.name: [] for entry in target.entries})
+        for version in target.folder.versions():
+            store = reusable._open(version)
+            if store is not None:
+                reusable._add(store, target)
+            elif version == target.folder.current():
+                reusable._add_examined(examine(version, target.columns, workers), target)
+        others = []
+        for version in target.siblings():
+            store = reusable._open(version)
+            if store is not None and store.manifest.settings["data"]["root"] == target.cache.root:
+                reusable._add(store, target)
+                others.append(store.manifest.settings)
+        if not target.folder.versions():
+            _refuse_unwanted_rebuild(target, config, others)
+        return reusable
+
+    def _open(self, version: Path) -> FeatureStore | None:
+        try:
+            return self._opened.enter_context(FeatureStore.open(version))
+        except StoreError as error:
+            logger.debug("%s cannot be used: %s", version, error)
+            return None
+
+    def _add(self, store: FeatureStore, target: Target) -> None:
+        made_with, stored = store.manifest.settings, set(store.manifest.rows)
+        for entry, column in zip(target.entries, target.columns, strict=True):
+            if entry.name in stored and made_with.get(entry.section) == target.settings[entry.section]:
+                reusable = Reusable.from_version(column, entry.source, store.path, store.index)
+                self.by_column[entry.name].append(reusable)
+
+    def _add_examined(self, examination: Examination, target: Target) -> None:
+        logger.warning("%s: %s; what is intact is taken over", examination.version, examination.damage[0].reason)
+        rest = ReusableColumns.of_examination(examination, target)
+        for name, reusable in rest.by_column.items():
+            self.by_column[name] += reusable
+        self.trusted = self.trusted and rest.trusted
+
+
+@dataclass(frozen=True)
+class SettingChange:
+    """A setting that two stores do not share."""
+
+    name: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_shown(self.old)} → {_shown(self.new)}"
+
+
+def cache_folders(config: DataConfig) -> list[CacheFolder]:
+    """Where a store may be, the preferred place first.
+
+    `cache_dir` if it is set. Otherwise `cached_features` in the data set's folder, and the user's cache folder for
+    data sets that cannot be written to.
+    """
+    root = os.path.realpath(config.dataset_path)
+    if config.cache_dir is not None:
+        return [CacheFolder(Path(os.path.abspath(os.path.expanduser(config.cache_dir))), root)]
+    return [
+        CacheFolder(Path(os.path.abspath(config.dataset_path)) / FOLDER_IN_DATA_SET, None),
+        CacheFolder(user_cache_folder(), root),
+    ]
+
+
+def user_cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/myxtts/cached_features`, with `~/.cache` where the variable is not set."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "myxtts" / FOLDER_IN_DATA_SET
+
+
+def settings_of(config: DataConfig, entries: Sequence[ColumnEntry], root: str | None) -> Settings:
+    """The settings of the store that a configuration asks for.
+
+    Args:
+        config: where the metadata and the audio are, and what the columns depend on.
+        entries: its columns.
+        root: the data set's folder, if the store lies outside of it; a store inside moves with its data set.
+    """
+    if config.metadata_train_file is not None and config.metadata_eval_file is not None:
+        sets = [
+            [config.metadata_train_file, config.wavs_train_dir or config.wavs_dir],
+            [config.metadata_eval_file, config.wavs_eval_dir or config.wavs_dir],
+        ]
+    else:
+        sets = [[config.metadata_file or DEFAULT_METADATA_FILE, config.wavs_dir]]
+    settings = {entry.section: entry.fingerprint(config) for entry in entries}
+    settings["data"] = {"root": root, "sets": sets}
+    return json.loads(json.dumps(settings))  # as a manifest gives them back
+
+
+def fingerprint(settings: Settings) -> str:
+    """The hash of settings, which names the folder of their store: 16 hexadecimal digits."""
+    content = json.dumps([FIRST_FORMAT_VERSION, settings], sort_keys=True, ensure_ascii=False)
+    return xxhash.xxh3_64_hexdigest(content.encode("utf-8"))
+
+
+def changes(old: Settings, new: Settings, section: str) -> list[SettingChange]:
+    """What differs in one section."""
+    before, after = old.get(section, {}), new.get(section, {})
+    pairs = [(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
+    return [SettingChange(*pair) for pair in pairs if pair[1] != pair[2]]
+
+
+def nearest(stores: Sequence[Settings], wanted: Settings, section: str) -> list[SettingChange]:
+    """The changes of a section against the store that needs the fewest; none if a store has the same."""
+    return min((changes(settings, wanted, section) for settings in stores), key=len, default=[])
+
+
+def store_folders(config: DataConfig) -> list[StoreFolder]:
+    """Where the store of a configuration is or would be, the preferred place first."""
+    return [target.folder for target in Target.candidates(config)]
+
+
+def _refuse_unwanted_rebuild(target: Target, config: DataConfig, others: list[Settings]) -> None:
+    for entry in target.entries:
+        changed = nearest([one for one in others if entry.section in one], target.settings, entry.section)
+        if changed and entry.rebuild_key is not None and not getattr(config, entry.rebuild_key):
+            raise StoreError(
+                f"{target.cache.path}: the stored {entry.plural} were made with other settings, "
+                f"and {entry.rebuild_key} is false:\n{'; '.join(map(str, changed))}\n"
+                f"set {entry.rebuild_key} to true to compute them again, or set these back"
+            )
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)
