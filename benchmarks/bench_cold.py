@@ -77,7 +77,7 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     from myxtts.config.config import DataConfig
     from myxtts.data.batches.clip_table import ClipTable
     from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
-    from myxtts.data.batches.plan import BatchPlan
+    from myxtts.data.batches.plan import BatchOrder, BatchPlan
     from myxtts.data.tf_native_loader import TFNativeDataLoader
 
     drop(files_below(folder))
@@ -85,13 +85,14 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     plan = BatchPlan(store.mel_lengths, store.token_lengths, batch_size=BATCH_SIZE, num_buckets=NUM_BUCKETS)
     loader = TFNativeDataLoader(clips=store, table=ClipTable.build(store, None, ()))
     settings = PipelineSettings.from_config(DataConfig(num_workers=way.workers or usable_cpus()))
-    dataset = create_dataset(loader, plan, settings, seed=SEED, shuffle=True, epochs=1)
+    order = BatchOrder(SEED, epochs=1)
+    dataset = create_dataset(loader, plan, settings, order)
     order = plan.epoch(SEED, 0)
     batches = min(batches, len(order))
     if way.random:
         advise(store.mel_path, mmap.MADV_RANDOM)
     if way.ahead:
-        ask_ahead(dataset, store, plan, seed=SEED, shuffle=True, epochs=1, ahead=way.ahead, memory=0)
+        ask_ahead(dataset, store, plan, order, ahead=way.ahead, memory=0)
     if way.whole:
         _start(lambda: read_whole(store.mel_path))
 

@@ -44,7 +44,7 @@ def measure_here(folder: Path, batches: int) -> dict[str, float]:
     from myxtts.config.config import DataConfig
     from myxtts.data.batches.clip_table import ClipTable
     from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
-    from myxtts.data.batches.plan import BatchPlan
+    from myxtts.data.batches.plan import BatchOrder, BatchPlan
     from myxtts.data.store import FeatureStore
     from myxtts.data.tf_native_loader import TFNativeDataLoader
 
@@ -57,7 +57,7 @@ def measure_here(folder: Path, batches: int) -> dict[str, float]:
     settings = PipelineSettings.from_config(DataConfig())
 
     def dataset(**where: int) -> Any:
-        return iter(create_dataset(loader, plan, settings, seed=SEED, shuffle=True, epochs=None, **where))
+        return iter(create_dataset(loader, plan, settings, BatchOrder(SEED, **where)))
 
     def seconds_per_batch(iterator: Any) -> tuple[float, Usage]:
         for _ in range(20):

@@ -22,7 +22,6 @@ from loading.data import make_data
 from loading.peers_runtime import through_python
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch_source import BatchSource
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator, SimulatedRun
 
@@ -33,7 +32,7 @@ SHOWN_SECONDS = 4.0
 def from_store(folder: Path) -> Iterable[Any]:
     settings = {"text_symbols": "graphemes", "batch_size": BATCH_SIZE, "train_split": 0.9, "val_split": 0.1}
     config = XTTSConfig(data_path=str(folder), preprocessing_mode="precompute", **settings)
-    return BatchSource.build(LJSpeechDataset(None, config).prepare(), config.data, "train").dataset(seed=0)
+    return LJSpeechDataset(None, config).batches("train").dataset(seed=0)
 
 
 def draw(path: Path, runs: dict[str, SimulatedRun]) -> None:

@@ -121,7 +121,7 @@ def per_clip(source: BatchSource, audio: list[str]) -> tf.data.Dataset:
 
 def compare_ways(config: XTTSConfig) -> list[tuple[str, float, float]]:
     """The step eagerly, as a graph and under XLA on one batch: name, first call in s, ms."""
-    source = BatchSource.build(LJSpeechDataset(None, config).prepare(), config.data, "train")
+    source = LJSpeechDataset(None, config).batches("train")
     batch = next(iter(source.dataset(seed=SEED)))
     ways = (
         ("eager", {"enable_graph_mode": False}, 3),
@@ -153,7 +153,7 @@ def make_rows(config: XTTSConfig, folder: Path) -> list[Row]:
     runtime = changed(preprocessing_mode="runtime")
     on_device = changed(preprocessing_mode="runtime", feature_device="accelerator")
     sources = {
-        name: BatchSource.build(LJSpeechDataset(None, one).prepare(), one.data, "train")
+        name: LJSpeechDataset(None, one).batches("train")
         for name, one in (("store", stored), ("runtime", runtime), ("device", on_device))
     }
     audio = [str(folder / "wavs" / f"{clip}.wav") for clip in sources["runtime"].clips.ids]

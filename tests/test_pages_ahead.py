@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from myxtts.data.batches.pages_ahead import ask_ahead
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 
 CLIPS, FRAMES, N_MELS = 60, 16_384, 80  # far more bytes per clip than any kernel reads around a page
 BATCH = 2
@@ -85,8 +86,9 @@ def touch(store: Any, rows: np.ndarray) -> None:
 
 def start(store: Any, reader: Reader, **changes: Any) -> tuple[threading.Thread | None, Any]:
     plan = BatchPlan(store.mel_lengths, np.full(CLIPS, 5, np.int32), batch_size=BATCH, num_buckets=1)
-    which = {"seed": 3, "shuffle": True, "epochs": 1, "ahead": AHEAD, "memory": 0} | changes
-    return ask_ahead(reader, store, plan, **which), plan.epoch(3, which.get("start_epoch", 0))
+    limits = {"ahead": AHEAD, "memory": changes.pop("memory", 0)}
+    order = replace(BatchOrder(seed=3, epochs=1), **changes)
+    return ask_ahead(reader, store, plan, order, **limits), plan.epoch(3, order.start_epoch)
 
 
 def test_the_next_batches_are_asked_for_and_not_the_ones_after(store: Any) -> None:

@@ -21,7 +21,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.batches import store_loader
 from myxtts.data.batches.order_in_graph import batch_requests
 from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import DataError
@@ -69,7 +69,7 @@ def test_over_three_epochs_every_clip_comes_once_per_epoch_with_its_own_features
     stored = data_set(folder, mel_dtype=MODES[mode].get("mel_dtype", "float16")).prepare().store
     assert stored is not None
     dataset = data_set(folder, **MODES[mode])
-    source = dataset.batch_source()
+    source = dataset.batches()
     batches = read(source.dataset(epochs=3, seed=5))
     assert len(batches) == 3 * len(source.plan)
     for epoch in range(3):
@@ -116,7 +116,7 @@ def test_number_of_workers_and_buffers_change_no_batch(folder: Path) -> None:
 def test_shapes_are_those_of_the_plan(folder: Path) -> None:
     dataset = data_set(folder, num_buckets=3)
     shapes = {(batch["mel"].shape, batch["tokens"].shape) for batch in read(dataset.create_tf_dataset())}
-    buckets = dataset.batch_source().plan.buckets
+    buckets = dataset.batches().plan.buckets
     expected = {((b.batch_size, b.frames, 80), (b.batch_size, b.tokens)) for b in buckets}
     assert shapes == expected
 
@@ -178,9 +178,8 @@ def test_the_graph_deals_the_batches_of_the_plan(
     size = {"max_frames_per_batch": budget} if budget else {"batch_size": 4}
     plan = BatchPlan(lengths, lengths // 5 + 1, np.arange(clips) * 3, num_buckets=buckets, **size)
     start = clips % len(plan)
-    requests = batch_requests(
-        plan, seed=seed, start_epoch=epoch, start_step=start, epochs=2, shuffle=shuffle
-    ).as_numpy_iterator()
+    order = BatchOrder(seed, shuffle, epochs=2, start_epoch=epoch, start_step=start)
+    requests = batch_requests(plan, order).as_numpy_iterator()
     for number in (epoch, epoch + 1):
         expected = plan.epoch(seed, number, shuffle)
         for step in range(start if number == epoch else 0, len(plan)):
@@ -204,7 +203,7 @@ from pathlib import Path
 from test_pipeline import data_set, digest, read
 from myxtts.data.batches.position import Position
 saved = json.load(sys.stdin)
-source = data_set(Path(sys.argv[1])).batch_source()
+source = data_set(Path(sys.argv[1])).batches()
 print(json.dumps([
     [digest(batch) for batch in read(source.resume(Position.from_dict(position)).take(2))] for position in saved
 ]))
@@ -215,7 +214,7 @@ print(json.dumps([
 def test_interrupted_at_random_steps_a_new_process_goes_on_with_the_same_batches(
     folder: Path, interruptions: int
 ) -> None:
-    source = data_set(folder).batch_source()
+    source = data_set(folder).batches()
     epochs = 4
     sequence = [digest(batch) for batch in read(source.dataset(seed=11, epochs=epochs))]
     last = epochs * len(source.plan) - 2
@@ -234,7 +233,7 @@ def test_interrupted_at_random_steps_a_new_process_goes_on_with_the_same_batches
 
 
 def test_a_position_in_another_plan_is_refused_with_what_changed(folder: Path) -> None:
-    position = Position.start(data_set(folder).batch_source().plan, seed=1).advance(3)
+    position = Position.start(data_set(folder).batches().plan, seed=1).advance(3)
     with pytest.raises(DataError, match="batch_size 8 → 4"):
         data_set(folder, batch_size=4).create_tf_dataset(position=position)
 
@@ -266,7 +265,7 @@ def test_a_new_version_published_during_an_epoch_does_not_change_the_epoch(tmp_p
 @pytest.mark.parametrize("mode", ["store", "store through Python"])
 def test_a_reference_is_a_crop_of_another_clip_of_the_same_speaker(folder: Path, mode: str) -> None:
     dataset = data_set(folder, **MODES[mode])
-    store, frames = dataset.prepare().store, dataset.batch_source().reference_frames
+    store, frames = dataset.prepare().store, dataset.batches().reference_frames
     train = set(dataset.rows)
     for batch in read(dataset.create_tf_dataset()):
         assert batch["reference_mel"].shape[1:] == (frames, 80)
@@ -335,9 +334,9 @@ def test_switches_say_what_is_kept_on_the_gpu(changes: dict[str, Any], device: s
 
 
 def test_batches_pass_through_a_device_prefetch_unchanged(folder: Path) -> None:
-    source = data_set(folder).batch_source()
+    source = data_set(folder).batches()
     to_device = PipelineSettings(workers=2, prefetch=2, device="/CPU:0")
-    moved = create_dataset(source.native_loader(), source.plan, to_device, seed=4, shuffle=True, epochs=1)
+    moved = create_dataset(source.native_loader(), source.plan, to_device, BatchOrder(seed=4, epochs=1))
     assert [digest(batch) for batch in read(moved)] == [
         digest(batch) for batch in read(source.dataset(seed=4, epochs=1))
     ]

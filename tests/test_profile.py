@@ -13,7 +13,7 @@ from training_samples import BANDS, configure, data_folder
 from myxtts.cli import app
 from myxtts.cli.profile import _trace
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch_source import AllShapesSeen, BatchSource
+from myxtts.data.batch_source import AllShapesSeen
 from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.performance.loading_profile import loading_verdict, profile_loading
@@ -146,7 +146,7 @@ def test_every_shape_of_the_step_is_compiled_before_it_is_traced(
 
     monkeypatch.setattr(measured_steps, "StepRunner", Watched)
     config = configure(data, tmp_path)
-    source = BatchSource.build(LJSpeechDataset(None, config).prepare(), config.data, "train")
+    source = LJSpeechDataset(None, config).batches("train")
     _trace(tmp_path / "trace", config, source, prepare_device(config.training), batches=1, model=True)
     assert len(set(compiled)) == len(source.plan.buckets) == 2
     assert list((tmp_path / "trace").rglob("*.xplane.pb"))

@@ -16,7 +16,6 @@ from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.mel_tf import LogMel
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
-from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.data.batches.runtime_clips import read_samples
 from myxtts.data.ljspeech import LJSpeechDataset
@@ -78,7 +77,7 @@ def test_the_device_gets_samples_and_makes_the_same_mels_of_them(mixed: Path) ->
     host = list(data_set(mixed).create_tf_dataset().as_numpy_iterator())
     device = data_set(mixed, feature_device="accelerator")
     settings = MelSettings.from_config(device.config)
-    source = device.batch_source()
+    source = device.batches()
     log_mel_in_step = LogMel(settings)
     step = tf.function(lambda batch: add_device_features(batch, log_mel_in_step, settings), jit_compile=True)
     for expected, batch in zip(host, device.create_tf_dataset(), strict=True):
@@ -113,7 +112,7 @@ def test_clips_that_cannot_be_read_are_left_out_and_named(tmp_path: Path, caplog
     (folder / "wavs" / "c002.wav").write_bytes(b"not audio at all")
     soundfile.write(folder / "wavs" / "c003.wav", np.zeros(10, np.float32), RATE)
     dataset = data_set(folder)
-    source = dataset.batch_source()
+    source = dataset.batches()
     assert len(source.clips) == 6
     assert "2 clips are left out" in caplog.text
     assert "c002" in caplog.text
@@ -123,8 +122,7 @@ def test_both_splits_are_made_from_clips_that_were_looked_at_once(
     mixed: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = data_set(mixed)
-    prepared = train.prepare()
-    sources = [BatchSource.build(prepared, train.config, split) for split in ("train", "val")]
+    sources = [train.batches(split) for split in ("train", "val")]
     for source in sources:
         source.dataset(epochs=1)
     assert sources[0].clips is sources[1].clips

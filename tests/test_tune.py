@@ -147,7 +147,7 @@ def test_noise_alone_never_makes_the_start_worse() -> None:
 
 def test_settings_that_matter_are_tried_and_the_present_value_is_not(data: Path, tmp_path: Path) -> None:
     config = configure(data, tmp_path, num_workers=1, prefetch_buffer_size=4)
-    source = LJSpeechDataset(None, config).batch_source()
+    source = LJSpeechDataset(None, config).batches()
     found = {axis.key: axis.values for axis in axes(config, source, frame_budget=True)}
     assert list(found) == ["num_workers", "prefetch_buffer_size", "mel_dtype", FRAME_BUDGET]
     assert 1 not in found["num_workers"]
@@ -158,7 +158,7 @@ def test_settings_that_matter_are_tried_and_the_present_value_is_not(data: Path,
 
 def test_what_has_no_effect_is_not_tried(data: Path, tmp_path: Path) -> None:
     config = configure(data, tmp_path, preprocessing_mode="runtime", optimize_cpu_gpu_overlap=False)
-    source = LJSpeechDataset(None, config).batch_source()
+    source = LJSpeechDataset(None, config).batches()
     assert axes(config, source, frame_budget=False) == []
 
 

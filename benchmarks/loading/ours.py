@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +18,7 @@ from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.data.batches.clip_table import ClipTable
 from myxtts.data.batches.pages_ahead import ask_ahead
 from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.store import FeatureStore
@@ -92,8 +91,8 @@ def _endless(
     loader: TFNativeDataLoader, plan: BatchPlan, store: FeatureStore | None = None
 ) -> Iterator[dict[str, tf.Tensor]]:
     settings = PipelineSettings.from_config(DataConfig())
-    which: dict[str, Any] = {"seed": SEED, "shuffle": True, "epochs": None}
-    dataset = create_dataset(loader, plan, settings, **which)
+    order = BatchOrder(SEED)
+    dataset = create_dataset(loader, plan, settings, order)
     if store is not None:
-        ask_ahead(dataset, store, plan, **which)
+        ask_ahead(dataset, store, plan, order)
     return iter(dataset)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import batch_text, loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine
 from myxtts.cli.output import emit, progress, say, table_text
 from myxtts.cli.simulated_gpu import (
     SimulatedGpu,
@@ -26,7 +26,6 @@ from myxtts.performance.loading_profile import loading_verdict
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
-    from myxtts.config.resolve import ResolvedConfig
     from myxtts.training.device import Device
 
 _NOTHING = "–"
@@ -113,7 +112,7 @@ def _make_data(folder: Path, clips: int) -> Path:
 
 
 def _run(
-    resolved: ResolvedConfig,
+    resolved: MachineConfig,
     simulate: str | None,
     simulate_step_ms: float | None,
     num_batches: int,
@@ -127,7 +126,7 @@ def _run(
     config = resolved.config
     device = prepare_device(config.training)
     with StageProgress() as bar:
-        feedings = prepare_feedings(config, bar)
+        feedings = prepare_feedings(config, bar, resolved.dataset)
     source = next(feeding.source for feeding in feedings if feeding.source is not None)
     gpu = simulated_gpu(simulate, simulate_step_ms, resolved, source)
     say(f"simulated: {gpu.assumption}")

@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.status import Status
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
 from myxtts.cli.output import console, emit, say
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.errors import DataError, MyXTTSError, UsageError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.data.ljspeech import LJSpeechDataset
     from myxtts.performance.diagnosis import Diagnosis
 
 _FEWEST_BATCHES = 10
@@ -83,11 +84,11 @@ def diagnose(
         disable_gpu_prefetch=disable_gpu_prefetch,
         disable_cpu_gpu_overlap=disable_cpu_gpu_overlap,
     )
-    before = _measure(resolved.config, num_batches, simulate_step_ms)
+    before = _measure(resolved.config, resolved.dataset, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
     mended, path = None, output or _DEFAULT_OUTPUT
     if apply:
-        mended = _mend(resolved.config, before, num_batches, simulate_step_ms)
+        mended = _mend(resolved, before, num_batches, simulate_step_ms)
         options.write_config(mended.config, path, overwrite=True)
         result |= {
             "applied": mended.changes,
@@ -100,7 +101,9 @@ def diagnose(
     emit(result, as_json, lambda out: _show(out, before, mended, path))
 
 
-def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | None) -> Diagnosis:
+def _measure(
+    config: XTTSConfig, dataset: LJSpeechDataset, num_batches: int, simulate_step_ms: float | None
+) -> Diagnosis:
     from myxtts.training.diagnose_training import diagnose_training
 
     simulated = None if simulate_step_ms is None else simulate_step_ms / 1e3
@@ -118,7 +121,12 @@ def _measure(config: XTTSConfig, num_batches: int, simulate_step_ms: float | Non
         try:
             with loading_errors():
                 return diagnose_training(
-                    config, num_batches, simulated_step_seconds=simulated, progress=progress, report=report
+                    config,
+                    num_batches,
+                    simulated_step_seconds=simulated,
+                    progress=progress,
+                    report=report,
+                    dataset=dataset,
                 )
         except ValueError as error:
             raise DataError(str(error)) from None
@@ -141,12 +149,12 @@ class _Mended:
     refused: str | None = None
 
 
-def _mend(config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None) -> _Mended:
+def _mend(resolved: MachineConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None) -> _Mended:
     """Changes one thing after the other, each time measured, until nothing is lost or nothing can be changed."""
     from myxtts.performance.stall import MODERATELY_INPUT_BOUND
     from myxtts.training.diagnose_training import changed, next_changes, yaml_text
 
-    mended = _Mended(config, before)
+    mended = _Mended(resolved.config, before)
     for _ in range(_MOST_ROUNDS):
         present = mended.diagnosis
         changes = next_changes(mended.config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
@@ -155,7 +163,7 @@ def _mend(config: XTTSConfig, before: Diagnosis, num_batches: int, simulate_step
         say("changing " + ", ".join(f"{key} to {yaml_text(value)}" for key, value in changes.items()))
         config = changed(mended.config, changes)
         try:
-            measured = _measure(config, num_batches, simulate_step_ms)
+            measured = _measure(config, resolved.dataset, num_batches, simulate_step_ms)
         except MyXTTSError as error:
             refused = str(error).splitlines()[0]
             say(f"not changed: {refused}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,18 @@ from myxtts.cli import options
 from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.config.automatic import preset_for
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.clips.metadata import read_metadata
+from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import TrainingError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+
+
+@dataclass(frozen=True)
+class MachineConfig(ResolvedConfig):
+    """A configuration for this machine, and its data set, whose metadata was read to check it."""
+
+    dataset: LJSpeechDataset
 
 
 def resolve_for_machine(
@@ -25,7 +33,7 @@ def resolve_for_machine(
     settings: Sequence[str] | None,
     check: Callable[[XTTSConfig], object] | None = None,
     **given: Any,
-) -> ResolvedConfig:
+) -> MachineConfig:
     """As `options.load_config`; what nobody set is chosen for the devices that TensorFlow can use.
 
     Args:
@@ -37,7 +45,7 @@ def resolve_for_machine(
     """
     present = hardware.gpus()
     resolved = options.load_config(config, preset, settings, machine=present, **given)
-    read_metadata(resolved.config.data).require_usable()
+    dataset = LJSpeechDataset(None, resolved.config)
     if check is not None:
         check(resolved.config)
 
@@ -50,7 +58,7 @@ def resolve_for_machine(
     # Only where it may change something, since keys without effect are said to be so each time.
     if device != "cpu" and preset_for(usable) != preset_for(present):
         resolved = options.load_config(config, preset, settings, machine=usable, **given)
-    return resolved
+    return MachineConfig(resolved.config, resolved.sources, dataset)
 
 
 def batch_text(config: XTTSConfig) -> str:

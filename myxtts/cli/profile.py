@@ -59,7 +59,7 @@ def profile(
     """
     if trace_dir is not None:
         _make_folder(trace_dir)
-    resolved = resolve_for_machine(
+    machine = resolve_for_machine(
         config,
         preset,
         settings,
@@ -68,13 +68,15 @@ def profile(
         preprocessing_mode=preprocessing_mode,
         batch_size=batch_size,
         num_workers=num_workers,
-    ).config
+    )
+    resolved, dataset = machine.config, machine.dataset
     from myxtts.training.device import prepare_device
 
     device = prepare_device(resolved.training)
-    source, mode = _source(resolved)
-    dataset = source.dataset(seed=resolved.training.seed)
-    loading, batch = _load(source, dataset, num_batches)
+    with StageProgress() as bar:
+        source = dataset.batches("train", resolved, bar)
+    mode = dataset.prepare(config=resolved).mode
+    loading, batch = _load(source, source.dataset(seed=resolved.training.seed), num_batches)
     parts = _measure_step(resolved, batch, device, calls) if model else None
     if trace_dir is not None:
         _trace(trace_dir, resolved, source, device, min(num_batches, _TRACED_BATCHES), model)
@@ -86,15 +88,6 @@ def profile(
         "trace_dir": None if trace_dir is None else str(trace_dir),
     }
     emit(result, as_json, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
-
-
-def _source(config: XTTSConfig) -> tuple[BatchSource, str]:
-    from myxtts.data.batch_source import BatchSource
-    from myxtts.data.ljspeech import LJSpeechDataset
-
-    with StageProgress() as bar:
-        prepared = LJSpeechDataset(None, config).prepare(bar)
-    return BatchSource.build(prepared, config.data, "train"), prepared.mode
 
 
 def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:

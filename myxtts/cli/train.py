@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import batch_text, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, batch_text, resolve_for_machine
 from myxtts.cli.output import emit, say
 from myxtts.cli.stage_progress import StageProgress
 from myxtts.cli.training_display import TrainingDisplay
@@ -124,7 +124,7 @@ def train(
 
 
 def _run(
-    resolved: ResolvedConfig,
+    resolved: MachineConfig,
     resume: bool,
     init_from: Path | None,
     auto_batch: bool,
@@ -143,7 +143,7 @@ def _run(
     # A run that is under way keeps its batches.
     if auto_batch and not (resume and RunFolder(config.training.checkpoint_dir).checkpoints()):
         with StageProgress() as progress:
-            trial = find_frame_budget(config, progress)
+            trial = find_frame_budget(config, progress, resolved.dataset)
         say(f"max_frames_per_batch is {trial.budget:,}")
         config.data.max_frames_per_batch = trial.budget
     if save_config is not None:
@@ -153,7 +153,7 @@ def _run(
         # Not before: the trainer sets up the device, which is too late once something runs on it.
         trainer.vocoder = GriffinLim(MelSettings.from_config(config.data))
         with StageProgress() as progress:
-            datasets = trainer.prepare_datasets(progress)
+            datasets = trainer.prepare_datasets(progress, resolved.dataset)
         result = trainer.train(*datasets)
     emit(result.to_dict(), as_json, lambda out: None)
     if result.signal is not None:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli import options
-from myxtts.cli.machine_config import loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
 from myxtts.cli.output import emit, say, table_text
 from myxtts.cli.simulated_gpu import SimulateOption, SimulateStepOption, require_simulation, simulated_gpu
 from myxtts.cli.stage_progress import StageProgress
@@ -18,7 +18,6 @@ from myxtts.errors import TrainingError, UsageError
 from myxtts.performance.tuning import NO_TIME
 
 if TYPE_CHECKING:
-    from myxtts.config.resolve import ResolvedConfig
     from myxtts.performance.tuning import Trial, Tuned
 
 _START = "as it is"
@@ -86,7 +85,7 @@ def tune(
 
 
 def _search(
-    resolved: ResolvedConfig,
+    resolved: MachineConfig,
     simulated: tuple[str | None, float | None] | None,
     steps: int,
     time_budget: float,
@@ -107,11 +106,11 @@ def _search(
     step_seconds = None
     try:
         if simulated is not None:
-            source = TuningTrial(config, device, steps, 0.0, bar).source({})
+            source = TuningTrial(config, device, steps, 0.0, bar, dataset=resolved.dataset).source({})
             gpu = simulated_gpu(*simulated, resolved, source)
             say(f"simulated: {gpu.assumption}")
             step_seconds = gpu.step_seconds
-        with TuningTrial(config, device, steps, step_seconds, bar, compiling) as trial:
+        with TuningTrial(config, device, steps, step_seconds, bar, compiling, resolved.dataset) as trial:
             # What a simulated step takes does not depend on the batch, so it cannot judge batches.
             tried = axes(config, trial.source({}), frame_budget and simulated is None)
             tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.batches.clip_table import ClipTable
 from myxtts.data.batches.pages_ahead import ask_ahead
 from myxtts.data.batches.pipeline import BatchLoader, PipelineSettings, create_dataset, gpu_device
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
@@ -78,29 +78,20 @@ class BatchSource:
         table = ClipTable.build(clips, rows, TextSettings.from_config(config).extra_languages)
         return cls(clips, plan, config, table)
 
-    def dataset(
-        self,
-        *,
-        seed: int = 0,
-        shuffle: bool = True,
-        epochs: int | None = None,
-        start_epoch: int = 0,
-        start_step: int = 0,
-    ) -> tf.data.Dataset:
-        """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches."""
+    def dataset(self, order: BatchOrder | None = None, **changes: Any) -> tf.data.Dataset:
+        """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches.
+
+        Args:
+            order: which of them; none: all, shuffled, without end.
+            changes: attributes of `BatchOrder` to change, such as `seed`.
+        """
         settings = PipelineSettings.from_config(self.config, gpu_device())
-        which: dict[str, Any] = {
-            "seed": seed,
-            "shuffle": shuffle,
-            "epochs": epochs,
-            "start_epoch": start_epoch,
-            "start_step": start_step,
-        }
+        order = replace(order or BatchOrder(), **changes)
 
         def through(loader: BatchLoader) -> tf.data.Dataset:
-            dataset = create_dataset(loader, self.plan, settings, **which)
+            dataset = create_dataset(loader, self.plan, settings, order)
             if settings.overlap and isinstance(self.clips, FeatureStore):
-                ask_ahead(dataset, self.clips, self.plan, **which)
+                ask_ahead(dataset, self.clips, self.plan, order)
             return dataset
 
         if not self.config.use_tf_native_loading:
@@ -126,13 +117,7 @@ class BatchSource:
             DataError: it was saved with another plan; the message says what changed.
         """
         position.require(self.plan)
-        return self.dataset(
-            seed=position.seed,
-            shuffle=shuffle,
-            epochs=epochs,
-            start_epoch=position.epoch,
-            start_step=position.step,
-        )
+        return self.dataset(BatchOrder(position.seed, shuffle, epochs, position.epoch, position.step))
 
     def native_loader(self) -> TFNativeDataLoader:
         """Loads in graph."""

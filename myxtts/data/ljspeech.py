@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from myxtts.data.batch_source import BatchSource
 
 
+# What decides which clips there are, and what changes nothing but how features are loaded.
+_CLIP_KEYS = (
+    "dataset_path", "metadata_file", "metadata_train_file", "metadata_eval_file", "wavs_dir", "wavs_train_dir",
+    "wavs_eval_dir", "train_split", "val_split", "split_seed", "speaker_pattern", "language", "extra_languages",
+)  # fmt: skip
+_LOADING_KEYS = {
+    "batch_size", "max_frames_per_batch", "max_mel_frames", "max_tokens", "long_clips", "num_buckets",
+    "reference_seconds", "num_workers", "prefetch_buffer_size", "use_tf_native_loading", "prefetch_to_gpu",
+    "enhanced_gpu_prefetch", "optimize_cpu_gpu_overlap", "feature_device", "auto_tune_performance",
+}  # fmt: skip
+
+
 class LJSpeechDataset:
     """The clips of one split of a data set, in LJSpeech's layout or as the configuration describes it.
 
@@ -66,7 +78,7 @@ class LJSpeechDataset:
         self.metadata: Metadata = read_metadata(self.config)
         self.metadata.require_usable()
         self.rows: np.ndarray = self.metadata.rows(subset)
-        self._prepared: PreparedData | None = None
+        self._prepared: dict[str, PreparedData] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -93,15 +105,29 @@ class LJSpeechDataset:
         """Codes of all languages of the data set."""
         return self.metadata.languages
 
-    def prepare(self, progress: WorkProgress | None = None) -> PreparedData:
+    def prepare(
+        self, progress: WorkProgress | None = None, config: DataConfig | XTTSConfig | None = None
+    ) -> PreparedData:
         """Makes the data set ready to be loaded, as `preprocessing_mode` says; done once and then remembered.
+
+        Args:
+            progress: watches a store being made.
+            config: other settings for the same clips; none: the data set's own.
 
         Raises:
             DataError: the data set cannot be used as the mode asks for.
         """
-        if self._prepared is None:
-            self._prepared = prepare(self.config, self.metadata, progress)
-        return self._prepared
+        section = self._section(config)
+        key = _features_key(section)
+        if key not in self._prepared:
+            self._prepared[key] = prepare(section, self.metadata, progress)
+        return self._prepared[key]
+
+    def release(self, config: DataConfig | XTTSConfig | None = None) -> None:
+        """Forgets what was prepared with these settings, and closes its store."""
+        prepared = self._prepared.pop(_features_key(self._section(config)), None)
+        if prepared is not None and prepared.store is not None:
+            prepared.store.close()
 
     def precompute_mels(
         self, num_workers: int | None = None, overwrite: bool = False, progress: WorkProgress | None = None
@@ -143,29 +169,34 @@ class LJSpeechDataset:
         """
         checked = check_store(self.config, quick=quick, fix=fix, progress=progress)
         if checked.repair is not None:
-            self._prepared = None
+            self._prepared.clear()
         return checked
 
     def get_performance_report(self) -> dict[str, Any]:
         """How the data set is loaded: the mode and why, the store's size, how many clips were reused and rebuilt."""
         return self.prepare().report()
 
-    def batch_source(self, batch_size: int | None = None, num_parallel_calls: int | None = None) -> BatchSource:
-        """The plan of this split's batches and what loads them, for positions, resuming and statistics.
+    def batches(
+        self,
+        split: Split | None = None,
+        config: DataConfig | XTTSConfig | None = None,
+        progress: WorkProgress | None = None,
+    ) -> BatchSource:
+        """The batches of a split: their plan, and what loads them.
 
         Args:
-            batch_size: clips per batch; none: as configured.
-            num_parallel_calls: batches loaded at a time; none: as configured.
+            split: none: the data set's own.
+            config: other settings for the same clips; none: the data set's own. Features are not prepared again as
+                long as they stay the same.
+            progress: watches a store being made.
+
+        Raises:
+            DataError: the data set cannot be used, or no clip of the split can.
         """
         from myxtts.data.batch_source import BatchSource
 
-        changes: dict[str, int | None] = {}
-        if batch_size is not None:
-            changes |= {"batch_size": batch_size, "max_frames_per_batch": None}
-        if num_parallel_calls is not None:
-            changes["num_workers"] = num_parallel_calls
-        config = DataConfig.model_validate(self.config.model_dump() | changes)
-        return BatchSource.build(self.prepare(), config, self.subset)
+        section = self._section(config)
+        return BatchSource.build(self.prepare(progress, section), section, split or self.subset)
 
     def create_tf_dataset(
         self,
@@ -200,8 +231,14 @@ class LJSpeechDataset:
         Raises:
             DataError: the data set cannot be used, or `position` was saved with other batches.
         """
-        dataset = self if use_cache_files is None else self._with_mode("precompute" if use_cache_files else "runtime")
-        source = dataset.batch_source(batch_size, num_parallel_calls)
+        changes: dict[str, Any] = {}
+        if batch_size is not None:
+            changes |= {"batch_size": batch_size, "max_frames_per_batch": None}
+        if num_parallel_calls is not None:
+            changes["num_workers"] = num_parallel_calls
+        if use_cache_files is not None and self._mode() != (mode := "precompute" if use_cache_files else "runtime"):
+            changes["preprocessing_mode"] = mode
+        source = self.batches(config=DataConfig.model_validate(self.config.model_dump() | changes))
         shuffle = self.subset == "train" if shuffle is None else shuffle
         epochs = None if repeat else 1
         if position is not None:
@@ -222,10 +259,22 @@ class LJSpeechDataset:
             overwrite=[column] if overwrite else [],
             progress=progress,
         )
-        self._prepared = None
+        self._prepared.clear()
         return done
 
-    def _with_mode(self, mode: str) -> LJSpeechDataset:
-        if self.config.preprocessing_mode == mode or (self._prepared is not None and self._prepared.mode == mode):
-            return self
-        return LJSpeechDataset(None, self.config.model_copy(update={"preprocessing_mode": mode}), self.subset)
+    def _mode(self) -> str:
+        """As it was prepared, or as it is configured."""
+        prepared = self._prepared.get(_features_key(self.config))
+        return self.config.preprocessing_mode if prepared is None else prepared.mode
+
+    def _section(self, config: DataConfig | XTTSConfig | None) -> DataConfig:
+        section = self.config if config is None else config.data if isinstance(config, XTTSConfig) else config
+        changed = [key for key in _CLIP_KEYS if getattr(section, key) != getattr(self.config, key)]
+        if changed:
+            raise ValueError(f"{', '.join(changed)}: other clips are another LJSpeechDataset")
+        return section
+
+
+def _features_key(config: DataConfig) -> str:
+    """The settings that say what is prepared, without those that only say how it is loaded."""
+    return config.model_dump_json(exclude=_LOADING_KEYS)

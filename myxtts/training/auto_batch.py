@@ -22,7 +22,6 @@ import psutil
 
 from myxtts.child_program import child_command
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.precompute import WorkProgress
@@ -70,17 +69,20 @@ class Trial:
         )
 
 
-def find_frame_budget(config: XTTSConfig, progress: WorkProgress | None = None) -> Trial:
+def find_frame_budget(
+    config: XTTSConfig, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
+) -> Trial:
     """Tries frame budgets for a data set and its model on this machine. Says each that fitted.
 
     Args:
         config: of the run. `batch_size` and `max_frames_per_batch` play no part.
         progress: watches the store being made.
+        dataset: the configuration's, if it was read already.
 
     Raises:
         TrainingError: not even a batch of the longest clip fits.
     """
-    source = BatchSource.build(LJSpeechDataset(None, config).prepare(progress), config.data, "train")
+    source = (dataset or LJSpeechDataset(None, config)).batches("train", config, progress)
     on_gpu = bool(usable_gpus(config.training.device))
     lengths = source.clips.mel_lengths[source.plan.rows], source.clips.token_lengths[source.plan.rows]
     budgets = candidate_budgets(*lengths, config)

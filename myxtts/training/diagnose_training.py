@@ -62,6 +62,7 @@ def diagnose_training(
     simulated_step_seconds: float | None = None,
     progress: WorkProgress | None = None,
     report: Report = lambda what: None,
+    dataset: LJSpeechDataset | None = None,
 ) -> Diagnosis:
     """Measures the training that a configuration describes; nothing of it is kept.
 
@@ -71,26 +72,31 @@ def diagnose_training(
         simulated_step_seconds: an accelerator of this speed in place of the real step.
         progress: watches a store being made.
         report: is told what is being measured.
+        dataset: the configuration's, if it was read already.
 
     Raises:
         DataError: the data set cannot be used.
         UsageError: the device cannot be had.
     """
     device = prepare_device(config.training)
-    prepared = LJSpeechDataset(None, config).prepare(progress)
-    source = BatchSource.build(prepared, config.data, "train")
-    dataset = source.dataset(seed=config.training.seed)
+    dataset = dataset or LJSpeechDataset(None, config)
+    source = dataset.batches("train", config, progress)
+    batches = source.dataset(seed=config.training.seed)
     with tf.device(device.name):
         step: Callable[[Any], Any]
         if simulated_step_seconds is not None:
             step = SimulatedStep(simulated_step_seconds)
         else:
-            step = _real_step(config, dataset, precision_policy(config.training, device))
-            _compile(step, dataset, len(source.plan.buckets), report)
-        diagnosis = diagnose(dataset, step, num_batches, files=_audio_files(source), report=report)
+            step = _real_step(config, batches, precision_policy(config.training, device))
+            _compile(step, batches, len(source.plan.buckets), report)
+        diagnosis = diagnose(batches, step, num_batches, files=_audio_files(source), report=report)
     # For our own pipelines the lines to change are those of the configuration.
     fixes = tuple(_as_settings(fix, next_changes(config, fix.culprit)) for fix in diagnosis.fixes)
-    settings = {"mode": prepared.mode, "data set": config.data.dataset_path, "device": device.name}
+    settings = {
+        "mode": dataset.prepare(config=config).mode,
+        "data set": config.data.dataset_path,
+        "device": device.name,
+    }
     if simulated_step_seconds is not None:
         settings["device"] = f"simulated, {1e3 * simulated_step_seconds:g} ms a step"
     return replace(diagnosis, fixes=fixes, settings=settings)

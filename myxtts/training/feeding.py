@@ -93,22 +93,25 @@ class Feeding:
         return values
 
 
-def prepare_feedings(config: XTTSConfig, progress: WorkProgress | None = None) -> list[Feeding]:
+def prepare_feedings(
+    config: XTTSConfig, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
+) -> list[Feeding]:
     """Every mode of the data set; one that cannot be used says why and is passed over.
+
+    Args:
+        config: of the run.
+        progress: watches a store being made.
+        dataset: the configuration's, if it was read already.
 
     Raises:
         DataError: none can be used.
     """
     feedings = []
-    sets: dict[str, LJSpeechDataset] = {}
+    dataset = dataset or LJSpeechDataset(None, config)
     for name, changes in MODES.items():
         data = DataConfig.model_validate(config.data.model_dump() | changes)
         try:
-            # Where mels are computed makes no difference to what is prepared.
-            if data.preprocessing_mode not in sets:
-                sets[data.preprocessing_mode] = LJSpeechDataset(None, data)
-            prepared = sets[data.preprocessing_mode].prepare(progress)
-            feedings.append(Feeding(name, BatchSource.build(prepared, data, "train")))
+            feedings.append(Feeding(name, dataset.batches("train", data, progress)))
         except DataError as error:
             feedings.append(Feeding(name, problem=str(error).splitlines()[0]))
     if all(feeding.source is None for feeding in feedings):

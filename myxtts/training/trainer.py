@@ -97,11 +97,14 @@ class XTTSTrainer:
             elif init_from is not None:
                 self._start_from(read_checkpoint(Path(init_from)))
 
-    def prepare_datasets(self, progress: WorkProgress | None = None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    def prepare_datasets(
+        self, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
+    ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
         """Prepares the data set as `preprocessing_mode` says.
 
         Args:
             progress: watches the store being made.
+            dataset: the configuration's, if it was read already.
 
         Returns:
             The training batches, epoch after epoch without end, from where a resumed run stands; and one pass over
@@ -111,20 +114,23 @@ class XTTSTrainer:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
         """
         with self._closed_on_error():
-            return self._prepare_datasets(progress)
+            return self._prepare_datasets(progress, dataset or LJSpeechDataset(None, self.config))
 
-    def _prepare_datasets(self, progress: WorkProgress | None) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-        prepared = LJSpeechDataset(None, self.config).prepare(progress)
+    def _prepare_datasets(
+        self, progress: WorkProgress | None, data_set: LJSpeechDataset
+    ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+        prepared = data_set.prepare(progress, self.config)
         if prepared.precomputed is not None:
-            self.monitor.log_cache_use(prepared.precomputed.mels_reused, prepared.precomputed.mels_computed)
-        source = BatchSource.build(prepared, self.config.data, "train")
+            mels = prepared.precomputed.columns["mel"]
+            self.monitor.log_cache_use(mels.reused, mels.computed)
+        source = data_set.batches("train", self.config)
         seed = self.config.training.seed
         if self._restored is not None and self._restored.run.position is not None:
             dataset = source.resume(self._restored.run.position)
         else:
             dataset = source.dataset(seed=seed)
         self._source, self._train, self._origin = source, dataset, prepared.metadata.origin()
-        validation = BatchSource.build(prepared, self.config.data, "val")
+        validation = data_set.batches("val", self.config)
         return dataset, validation.dataset(shuffle=False, epochs=1)
 
     def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:

@@ -45,6 +45,7 @@ class TuningTrial:
         simulated_step: seconds of a simulated accelerator's step in place of real ones; None: real steps.
         progress: watches stores being made.
         on_compile: is told of each shape that the step is compiled for.
+        dataset: the configuration's, if it was read already.
 
     Attributes:
         unit: of the rates.
@@ -58,6 +59,7 @@ class TuningTrial:
         simulated_step: float | None = None,
         progress: WorkProgress | None = None,
         on_compile: Callable[[Shape], None] | None = None,
+        dataset: LJSpeechDataset | None = None,
     ) -> None:
         self._config = config
         self._steps = steps
@@ -65,7 +67,8 @@ class TuningTrial:
         self._progress = progress
         self._runner = StepRunner(config, device, on_compile) if simulated_step is None else None
         self._sources: dict[str, BatchSource] = {}
-        self._prepared: dict[str, PreparedData] = {}  # by precision
+        self._dataset = dataset or LJSpeechDataset(None, config)
+        self._prepared: dict[str, DataConfig] = {}  # by precision
         self._made: dict[str, list[StoreFolder]] = {}
         self._kept = {config.data.mel_dtype}
         self.unit = "s of audio/s" if simulated_step is None else "clips/s (simulated)"
@@ -118,7 +121,8 @@ class TuningTrial:
         if key not in self._sources:
             try:
                 data = self._data(changes)
-                self._sources[key] = BatchSource.build(self._prepare(data), data, "train")
+                self._prepare(data)
+                self._sources[key] = self._dataset.batches("train", data)
             except (DataError, ValidationError) as error:
                 raise TrialFailed(str(error).splitlines()[0]) from None
         return self._sources[key]
@@ -136,10 +140,11 @@ class TuningTrial:
         if precision not in self._prepared:
             new = [folder for folder in store_folders(data) if not folder.path.exists()]
             try:
-                self._prepared[precision] = LJSpeechDataset(None, data).prepare(self._progress)
+                self._dataset.prepare(self._progress, data)
             finally:
                 self._made[precision] = [folder for folder in new if folder.path.exists()]
-        prepared = self._prepared[precision]
+            self._prepared[precision] = data
+        prepared = self._dataset.prepare(self._progress, data)
         if precision != own and prepared.mode != self._prepare(self._config.data).mode:
             raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
         return prepared
@@ -147,8 +152,8 @@ class TuningTrial:
     def _forget(self, precision: str) -> None:
         self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
         prepared = self._prepared.pop(precision, None)
-        if prepared is not None and prepared.store is not None:
-            prepared.store.close()
+        if prepared is not None:
+            self._dataset.release(prepared)
 
 
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:

@@ -11,27 +11,17 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.data.batches.order import GOLDEN, MASK, MULTIPLIERS, SHIFTS, mix
-from myxtts.data.batches.plan import BUCKET_BITS, EMPTY, BatchPlan
+from myxtts.data.batches.plan import BUCKET_BITS, EMPTY, BatchOrder, BatchPlan
 
 ENDLESS = 1 << 62
 
 
-def batch_requests(
-    plan: BatchPlan,
-    *,
-    seed: int,
-    start_epoch: int = 0,
-    start_step: int = 0,
-    epochs: int | None,
-    shuffle: bool,
-) -> tf.data.Dataset:
-    """What to load for each batch, from batch `start_step` of epoch `start_epoch` on.
+def batch_requests(plan: BatchPlan, order: BatchOrder) -> tf.data.Dataset:
+    """What to load for each batch, in order.
 
     Args:
         plan: the batches; not empty.
-        seed: seed of the order.
-        epochs: how many epochs there are, counted from epoch `start_epoch`; None for no end.
-        shuffle: as in `BatchPlan.epoch`.
+        order: which of them come.
 
     Returns:
         A dataset of dicts: `rows` int64 [B], −1 for an empty place; `size`, `frames` and `tokens`, int32 scalars,
@@ -39,8 +29,8 @@ def batch_requests(
         of this batch's own.
     """
     with tf.device("/CPU:0"):
-        epoch_in_graph = _EpochInGraph(plan, seed, shuffle)
-    last_epoch = ENDLESS if epochs is None else start_epoch + epochs
+        epoch_in_graph = _EpochInGraph(plan, order.seed, order.shuffle)
+    last_epoch = ENDLESS if order.epochs is None else order.start_epoch + order.epochs
 
     @tf.autograph.experimental.do_not_convert
     def epoch_and_requests(epoch: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -48,12 +38,12 @@ def batch_requests(
 
     @tf.autograph.experimental.do_not_convert
     def requests_of(epoch: tf.Tensor, requests: dict[str, tf.Tensor]) -> tf.data.Dataset:
-        first = tf.where(tf.equal(epoch, start_epoch), start_step, 0)
+        first = tf.where(tf.equal(epoch, order.start_epoch), order.start_step, 0)
         # Slicing an epoch that is laid out as arrays calls no function per batch.
         return tf.data.Dataset.from_tensor_slices({name: column[first:] for name, column in requests.items()})
 
-    order = tf.data.Dataset.range(start_epoch, last_epoch).map(epoch_and_requests)
-    return order.prefetch(1).flat_map(requests_of)
+    epochs = tf.data.Dataset.range(order.start_epoch, last_epoch).map(epoch_and_requests)
+    return epochs.prefetch(1).flat_map(requests_of)
 
 
 class _EpochInGraph:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.store import FeatureStore
 from myxtts.hardware import memory_limit_bytes
 
@@ -40,12 +40,8 @@ def ask_ahead(
     reader: object,
     store: FeatureStore,
     plan: BatchPlan,
+    order: BatchOrder,
     *,
-    seed: int,
-    shuffle: bool,
-    epochs: int | None,
-    start_epoch: int = 0,
-    start_step: int = 0,
     ahead: int = AHEAD,
     memory: int | None = None,
 ) -> threading.Thread | None:
@@ -53,7 +49,7 @@ def ask_ahead(
 
     Args:
         reader: what reads the batches; the thread ends when it is gone.
-        store, plan, seed, shuffle, epochs, start_epoch, start_step: of the batches, as in `pipeline.create_dataset`.
+        store, plan, order: of the batches.
         ahead: how many batches are asked for before the one that is loaded next.
         memory: bytes that a store may have and fit; none: what is available now.
     """
@@ -66,18 +62,9 @@ def ask_ahead(
     gone = threading.Event()
     weakref.finalize(reader, gone.set)
 
-    def batches() -> Iterator[np.ndarray]:
-        epoch = start_epoch
-        while epochs is None or epoch < start_epoch + epochs:
-            order = plan.epoch(seed, epoch, shuffle=shuffle)
-            for number in range(start_step if epoch == start_epoch else 0, len(order)):
-                rows = order[number]
-                yield rows[rows >= 0]
-            epoch += 1
-
     def follow() -> None:
         try:
-            _follow(store, batches(), ahead, gone)
+            _follow(store, plan.rows_of_batches(order), ahead, gone)
         except OSError as error:
             logger.warning("pages are no longer asked for ahead: %s", error)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batches.order_in_graph import batch_requests
-from myxtts.data.batches.plan import BatchPlan
+from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.store.allocation import keep_freed_memory
 from myxtts.errors import DataError
 
@@ -57,27 +57,20 @@ def create_dataset(
     loader: BatchLoader,
     plan: BatchPlan,
     settings: PipelineSettings,
-    *,
-    seed: int,
-    shuffle: bool,
-    epochs: int | None,
-    start_epoch: int = 0,
-    start_step: int = 0,
+    order: BatchOrder,
 ) -> tf.data.Dataset:
-    """The batches of a plan, from batch `start_step` of epoch `start_epoch` on, for `epochs` epochs or without end.
+    """The batches of a plan, in order.
 
     Raises:
         DataError: there is no batch to give, or not at that place.
     """
     if len(plan) == 0:
         raise DataError(f"no clip to load: all {len(plan.skipped)} are left out ({_reasons(plan)})")
-    if not 0 <= start_step < len(plan):
-        raise DataError(f"there is no step {start_step} in an epoch of {len(plan)} batches")
+    if not 0 <= order.start_step < len(plan):
+        raise DataError(f"there is no step {order.start_step} in an epoch of {len(plan)} batches")
     keep_freed_memory()
 
-    dataset = batch_requests(
-        plan, seed=seed, start_epoch=start_epoch, start_step=start_step, epochs=epochs, shuffle=shuffle
-    )
+    dataset = batch_requests(plan, order)
     # Loaders are graph operations throughout; to look through their source for Python's control flow takes seconds.
     load_batch = tf.autograph.experimental.do_not_convert(loader.load_batch)
     if settings.overlap:

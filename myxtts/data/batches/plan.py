@@ -37,6 +37,24 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
+class BatchOrder:
+    """Which batches of a plan come, and in what order.
+
+    Attributes:
+        seed: of the order, 0 to 2**64 − 1.
+        shuffle: a new order in every epoch; otherwise that of the plan.
+        epochs: how many, counted from `start_epoch`; None for no end.
+        start_epoch, start_step: begin with this batch of this epoch.
+    """
+
+    seed: int = 0
+    shuffle: bool = True
+    epochs: int | None = None
+    start_epoch: int = 0
+    start_step: int = 0
+
+
+@dataclass(frozen=True)
 class PlanDescription:
     """What a plan is made from: small enough to save with a position, enough to say how two plans differ.
 
@@ -268,6 +286,16 @@ class BatchPlan:
             batch_order = np.arange(len(self))
         places = np.append(self.rows[clip_order], EMPTY)[self.clip_of_place]
         return self._in_order(places, batch_order)
+
+    def rows_of_batches(self, order: BatchOrder) -> Iterator[np.ndarray]:
+        """The rows of the clips of one batch after another, empty places left out."""
+        epoch = order.start_epoch
+        while order.epochs is None or epoch < order.start_epoch + order.epochs:
+            batches = self.epoch(order.seed, epoch, order.shuffle)
+            for number in range(order.start_step if epoch == order.start_epoch else 0, len(batches)):
+                rows = batches[number]
+                yield rows[rows >= 0]
+            epoch += 1
 
     def _in_order(self, places: np.ndarray, batch_order: np.ndarray) -> EpochBatches:
         sizes = self.batch_sizes[batch_order]
