@@ -18,8 +18,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TrainingError, UsageError
 from myxtts.models.checkpoint import load_model, read_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.training.checkpoint_writer import CheckpointWriter, Save
-from myxtts.training.kept_alignments import KeptAlignments
+from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.checkpointing import CheckpointWriter
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.run_folder import RunFolder, step_of
 from myxtts.training.step import TrainingStep
@@ -40,7 +40,7 @@ def make_step(config: XTTSConfig, seed: int = 0, policy: str = "float32") -> Tra
 def save(folder: RunFolder, config: XTTSConfig, step: TrainingStep, number: int, best: bool = False) -> str | None:
     writer = CheckpointWriter(folder, config, PerformanceMonitor())
     state = TrainingState.capture(RunState(batch=number), step, None)
-    writer.save(Save(number, step.model, state, {"step": number}, best))
+    writer.save(number, step.model, state, {"step": number}, best)
     writer.wait()
     return writer.error
 
@@ -87,12 +87,12 @@ def test_the_loss_scale_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
 
 def test_where_a_run_stands_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
     run = RunState(batch=17, best_loss=1.25, best_step=12, validations_without_gain=3, alignments="keep")
-    kept = KeptAlignments(np.array([2, 3], np.int32))
+    kept = AlignmentCache(np.array([2, 3], np.int32))
     kept.keep(np.array([1]), np.array([[4, 5, 6]]))
     TrainingState.capture(run, make_step(config), kept).write(tmp_path)
     found = TrainingState.read(tmp_path)
     assert found.run == run
-    again = KeptAlignments(np.array([2, 3], np.int32))
+    again = AlignmentCache(np.array([2, 3], np.int32))
     found.restore(make_step(config), again)
     assert again.durations.tolist() == [0, 0, 4, 5, 6]
     assert again.known.tolist() == [False, True]
