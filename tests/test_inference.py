@@ -267,15 +267,11 @@ def test_without_a_configuration_the_checkpoints_own_is_used(checkpoint, config)
 
 
 def test_the_configuration_may_still_come_before_the_checkpoint(checkpoint, config, speaker):
-    for arguments, named in (
-        ((None, checkpoint), {}),
-        ((config, str(checkpoint), speaker.vocoder), {}),
-        ((None,), {"checkpoint_path": checkpoint, "vocoder": speaker.vocoder}),
-        ((), {"config": config, "checkpoint_path": checkpoint}),
-    ):
-        other = XTTSInference(*arguments, **named)
-        assert other.config == config
-        assert (other.vocoder is speaker.vocoder) == (len(arguments) == 3 or "vocoder" in named)
+    vocoder = speaker.vocoder
+    by_position = XTTSInference(config, str(checkpoint), vocoder)
+    by_name = XTTSInference(None, checkpoint_path=checkpoint, vocoder=vocoder)
+    for other in (by_position, by_name):
+        assert (other.config, other.vocoder) == (config, vocoder)
 
 
 def test_a_text_is_normalised_once(speaker):

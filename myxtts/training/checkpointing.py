@@ -43,7 +43,7 @@ class Checkpointer:
 
     Args:
         step: the run's.
-        run: where it stands.
+        run: how far it has come.
         data: with the validation batches.
         config: of the run.
         folder: of the run.
