@@ -76,6 +76,23 @@ def test_a_restored_run_goes_on_with_the_very_same_numbers(tmp_path: Path, chang
         np.testing.assert_array_equal(found, expected)
 
 
+def test_names_and_shapes_in_a_checkpoint_stay_so_that_older_ones_can_be_resumed(config: XTTSConfig) -> None:
+    cache = AlignmentCache(np.array([2, 3], np.int32))
+    state = TrainingState.capture(RunState(alignments="keep"), make_step(config), cache)
+    shapes = {name: array.shape for name, array in state.arrays.items() if "/0" not in name}
+    assert shapes == {
+        "step/batches": (),
+        "step/skipped": (),
+        "step/skipped_in_a_row": (),
+        "step/totals": (7,),  # total, prior, decoder, duration, gradient norm, batches, learning rate
+        "alignments/durations": (5,),
+        "alignments/known": (2,),
+    }
+    assert {name.split("/")[0] for name in state.arrays if "/0" in name} == {"weights", "optimizer"}
+    run = "batch position validated_batch best_loss best_step validations_without_gain alignments"
+    assert list(state.run.to_dict()) == run.split()
+
+
 def test_the_loss_scale_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
     one = make_step(config, policy="mixed_float16")
     one.optimizer.dynamic_scale.assign(2.0**7)
