@@ -1,10 +1,10 @@
-"""One training step: eager, as a graph, compiled by XLA, and what the alignment search costs in each.
+"""One training step: eager, as a graph, compiled by XLA; and the cost of the alignment search in each.
 
     .venv/bin/python benchmarks/bench_step.py [--size tiny] [--decoder auto] [--clips 16] [--frames 400] …
 
-The batch is random, with all places filled, and carries references. The step is training's own: the forward pass, the
-gradients, AdamW with clipping and an average of weights, and what is counted. The search's share is what a step saves
-when durations are given to it (`freeze_alignment_after`).
+The batch is random, without empty places, and has references. The step is the one that training runs: forward pass,
+gradients, AdamW with clipping and averaged weights, counters. The search's share is the time that a step saves when
+durations are given to it (`freeze_alignment_after`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Speech from text, and how many times faster than speech it is made.
+"""Speech synthesis: how many times faster than real time it is.
 
     .venv/bin/python benchmarks/bench_synthesis.py [--size tiny] [--iterations 32] [--repeat 3]
 
-Weights are as they start: what is said is noise, but computed as speech would be. Speaking is the whole way from
-text to sound; the mel and the vocoder are also timed by themselves, the vocoder beside librosa's Griffin-Lim with as
-many iterations on the same magnitudes.
+The weights are untrained: the result is noise, but computed as speech would be. The whole way from text to audio is
+timed, then the mel and the vocoder alone; librosa's Griffin-Lim is timed on the same magnitudes with the same number
+of iterations.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ TEXT = (
     "morning.\n\nThey searched the fields, the barn, and the narrow path along the river. In the evening it came "
     "back by itself."
 )
-# Untrained durations are 4.5 frames for every token; at this speed they are those of ordinary speech.
+# Untrained durations are 4.5 frames per token; at this speed they are like those of real speech.
 SPEED = 1.5
 
 
 def seconds_of(repeat: int, work: Callable[..., Any], *arguments: Any, **named: Any) -> float:
-    """Median over `repeat` runs after one that is not counted."""
+    """Median of `repeat` runs, after a warm-up run."""
     times = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
@@ -73,7 +73,7 @@ def main() -> None:
         config = XTTSConfig(size=given.size, decoder=decoder, text_symbols="graphemes")
         with tempfile.TemporaryDirectory() as folder:
             save_checkpoint(Path(folder) / "model", create_model(config), config)
-            speaker = XTTSInference(None, Path(folder) / "model")
+            speaker = XTTSInference(Path(folder) / "model")
         vocoder = GriffinLim(speaker.mel_settings, given.iterations)
         speaker.vocoder = vocoder
         speech = speaker.synthesize(TEXT, speed=SPEED)
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 class _Silence:
-    """A vocoder that costs nothing."""
+    """A vocoder that takes no time."""
 
     def __init__(self, sample_rate: int, hop_length: int) -> None:
         self.sample_rate = sample_rate

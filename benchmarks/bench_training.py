@@ -1,15 +1,16 @@
-"""Real training: what each way of loading costs it, and what the loop itself costs.
+"""Real training: the cost of each way of loading, and of the loop itself.
 
     .venv/bin/python benchmarks/bench_training.py [--clips 400] [--steps 40] [--rounds 3] [--json training.json]
 
-Steps of the tiny model are run on batches from the store, on batches whose mels are computed anew every time (on the
-host, and inside the step), and on batches from a pipeline that calls soundfile and librosa for every clip. Each is
-compared with the very same batches replayed from memory: a ratio of 1 means that loading costs nothing. Steps that
-empty the buffers filled while nothing trained are not timed. The rows take turns, so that noise hits all alike, and
-medians over the rounds are given. The stall share is the trainer's own measurement.
+Steps of the tiny model run on batches from the store, on batches whose mels are computed every time (on the host, and
+inside the step), and on batches from a pipeline that calls soundfile and librosa for every clip. Each is compared
+with the same batches replayed from memory: a ratio of 1 means that loading costs nothing. Before each measurement,
+steps that are not timed empty the buffers. The rows take turns, so that noise affects all of them alike; figures are
+medians over the rounds. The stall share is measured by the trainer.
 
-A second table compares the step run eagerly, as a graph and under XLA on one batch; the last lines give what the
-trainer's loop takes per batch beside waiting and the compiled step, in a real run that reads losses every 10 steps.
+A second table compares the step run eagerly, as a graph and under XLA on one batch. The last lines give the time that
+the trainer's loop takes per batch, besides waiting and the compiled step, in a real run that reads losses every 10
+steps.
 
 Clips are as long as LJSpeech's. Everything runs on the device that training would choose.
 """
@@ -47,14 +48,14 @@ from myxtts.training.trainer import XTTSTrainer
 
 SEED = 0
 BOUND = 0.98
-UNTIMED = 12  # more than any of the pipelines keeps ready
+UNTIMED = 12  # more batches than any of the pipelines buffers
 
 Batch = dict[str, tf.Tensor]
 
 
 @dataclass
 class Row:
-    """A way of loading, and what its steps took in each round."""
+    """A way of loading, and its rates in each round."""
 
     name: str
     dataset: tf.data.Dataset
@@ -64,7 +65,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Clips per second against the same batches from memory."""
+        """Clips per second, over those of the same batches replayed from memory."""
         pairs = zip(self.rates, self.replay_rates, strict=True)
         return statistics.median(one.clips_per_second / other.clips_per_second for one, other in pairs)
 
@@ -74,7 +75,7 @@ class Row:
 
 
 def per_clip(source: BatchSource, audio: list[str]) -> tf.data.Dataset:
-    """Soundfile and librosa for every clip, through Python, as many pipelines have it; its batches are ours."""
+    """Soundfile and librosa for every clip, through Python, as in many pipelines, with the same batches as ours."""
     plan, batch_size = source.plan, source.config.batch_size
     orders = [plan.epoch(SEED, epoch) for epoch in range(4)]
     rows = np.concatenate([batch[batch >= 0] for order in orders for batch in order if (batch >= 0).all()])
@@ -238,7 +239,7 @@ def main() -> None:
         [(name, f"{first:.1f}", f"{ms:.0f}", f"{slowest / ms:.1f}") for name, first, ms in ways],
     )
     print(
-        f"\nthe loop beside waiting and the compiled step: {overhead['overhead_ms']:.3f} ms per batch "
+        f"\nthe loop itself, without waiting and the compiled step: {overhead['overhead_ms']:.3f} ms per batch "
         f"(bound 1 ms; a step takes {overhead['step_ms']:.0f} ms)"
     )
     print(f"from the store: {rows[0].ratio:.3f} of replayed batches (bound {BOUND})")

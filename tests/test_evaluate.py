@@ -11,6 +11,7 @@ import pytest
 import soundfile
 from speech_like import RATE, sound
 from training_samples import BANDS, configure, small_model
+from watched_work import opened_files
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
@@ -20,12 +21,12 @@ from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.precompute import NoProgress
 from myxtts.errors import CheckpointError, DataError, UsageError
 from myxtts.evaluation.clips import EvaluationClips
-from myxtts.evaluation.evaluate import Measure, evaluate
-from myxtts.evaluation.held_out import HeldOut
+from myxtts.evaluation.evaluate import Evaluator, evaluate
+from myxtts.evaluation.held_out import HeldOutData
 from myxtts.evaluation.report import write_page, write_samples
 from myxtts.evaluation.result import Evaluation
 from myxtts.evaluation.selection import LIKE_LENGTH, Selection
-from myxtts.evaluation.speaker import ModelSpeaker, Sentence
+from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence
 from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.models.checkpoint import read_checkpoint, save_checkpoint
 from myxtts.text import TextSettings, Tokenizer
@@ -98,14 +99,14 @@ class Confused(Perfect):
         return [self.clips.mel((sentence.row + SENTENCES + 1) % len(self.clips)) for sentence in sentences]
 
 
-def measure_with(speaker: Perfect, vocoder, config: XTTSConfig) -> Measure:  # type: ignore[no-untyped-def]
+def measure_with(speaker: Perfect, vocoder, config: XTTSConfig) -> Evaluator:  # type: ignore[no-untyped-def]
     clips = speaker.clips
     tokenizer = Tokenizer(TextSettings.from_config(config.data))
     selection = Selection(clips.metadata.clips, clips.lengths)
-    return Measure(clips, speaker, vocoder, tokenizer, selection, 0.2, NoProgress())
+    return Evaluator(clips, speaker, vocoder, tokenizer, selection, 0.2, NoProgress())
 
 
-def evaluation(measure: Measure, trained: frozenset[str], clips: EvaluationClips) -> Evaluation:
+def evaluation(measure: Evaluator, trained: frozenset[str], clips: EvaluationClips) -> Evaluation:
     rows = range(len(clips))
     return Evaluation(
         "runs/voice", "data", "all clips", 0, clips.settings, SENTENCES,
@@ -231,7 +232,7 @@ def test_clips_that_can_only_fail_are_left_out(data: Path, tmp_path: Path, confi
 
 
 def test_held_out_clips_of_the_own_data_set_were_not_trained_on(checkpoint: Path, data: Path) -> None:
-    found = HeldOut.find(read_checkpoint(checkpoint), data, "auto")
+    found = HeldOutData.find(read_checkpoint(checkpoint), data, "auto")
     splits = found.metadata.splits
     assert {splits[row] for row in found.rows(found.metadata)} == {"val"}
     assert found.trained_speakers == {"voice0", "voice1"}
@@ -239,7 +240,7 @@ def test_held_out_clips_of_the_own_data_set_were_not_trained_on(checkpoint: Path
 
 def test_a_data_set_that_was_moved_is_still_the_own_one(checkpoint: Path, data: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(data, tmp_path / "moved")
-    found = HeldOut.find(read_checkpoint(checkpoint), moved, "auto")
+    found = HeldOutData.find(read_checkpoint(checkpoint), moved, "auto")
     assert found.splits == ("val", "test")
 
 
@@ -247,12 +248,12 @@ def test_of_another_data_set_all_clips_are_taken(checkpoint: Path, data: Path, t
     other = Path(shutil.copytree(data, tmp_path / "other"))
     lines = (other / "metadata.csv").read_text(encoding="utf-8").replace("here", "there")
     (other / "metadata.csv").write_text(lines, encoding="utf-8")
-    found = HeldOut.find(read_checkpoint(checkpoint), other, "auto")
+    found = HeldOutData.find(read_checkpoint(checkpoint), other, "auto")
     assert len(found.rows(found.metadata)) == SENTENCES * VOICES
 
 
 def test_a_batch_of_sentences_equals_them_one_by_one(config: XTTSConfig, clips: EvaluationClips) -> None:
-    speaker = ModelSpeaker(small_model(), config)
+    speaker = ModelSynthesizer(small_model(), config)
     sentences = [
         Sentence(0, np.arange(1, 9, dtype=np.int32), 0, clips.mel(0)),
         Sentence(1, np.arange(1, 4, dtype=np.int32), 0, clips.mel(9)),
@@ -327,6 +328,15 @@ def test_the_command_prints_every_figure_as_json(call_myxtts, checkpoint: Path, 
     assert page.is_file()
 
 
+def test_the_command_reads_checkpoint_and_metadata_once(call_myxtts, checkpoint: Path, data: Path) -> None:  # type: ignore[no-untyped-def]
+    with opened_files() as times:
+        done = call_myxtts("evaluate", "--checkpoint", checkpoint, "--subset", "all", "--sentences", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["checkpoint"] == str(checkpoint)
+    assert times(checkpoint / "model.npz") == 2  # for its checksum, and to load the weights
+    assert times(data / "metadata.csv") == 1
+
+
 def test_with_one_speaker_no_voice_is_compared(checkpoint: Path, data: Path, tmp_path: Path) -> None:
     single = Path(shutil.copytree(data, tmp_path / "single"))
     lines = (single / "metadata.csv").read_text(encoding="utf-8").splitlines()
@@ -348,6 +358,6 @@ def test_a_damaged_checkpoint_is_one_line(run_myxtts, checkpoint: Path, data: Pa
 def test_default_layout_is_used_where_the_checkpoints_own_is_not_there(data: Path, tmp_path: Path) -> None:
     own = configure(tmp_path, tmp_path / "run", metadata_file="other.csv")
     save_checkpoint(tmp_path / "checkpoint", small_model(), own)
-    found = HeldOut.find(read_checkpoint(tmp_path / "checkpoint"), data, "auto")
+    found = HeldOutData.find(read_checkpoint(tmp_path / "checkpoint"), data, "auto")
     assert len(found.metadata.clips) == SENTENCES * VOICES
     assert found.trained_speakers is None

@@ -9,8 +9,7 @@ from training_samples import small_model, weights_of
 
 from myxtts.config.config import TrainingConfig
 from myxtts.models.xtts import XTTS
-from myxtts.training.flat_weights import FlatWeights
-from myxtts.training.optimizer import create_optimizer, put_average
+from myxtts.training.optimizer import FlatWeights, create_optimizer, put_average
 
 CONFIG = TrainingConfig(learning_rate=1e-2, warmup_steps=0, schedule="constant", weight_decay=0.5, ema_decay=0.5)
 

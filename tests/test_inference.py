@@ -8,6 +8,7 @@ import soundfile
 import tensorflow as tf
 from model_samples import SMALL
 from speech_like import RATE, sound
+from watched_work import calls_of
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import AudioError, CheckpointError, TextError, UsageError
@@ -17,7 +18,7 @@ from myxtts.inference.sentences import SENTENCE_PAUSE
 from myxtts.models.checkpoint import load_model, read_checkpoint, save_checkpoint
 from myxtts.models.sizes import resolve_decoder
 from myxtts.models.xtts import XTTS
-from myxtts.text import LANGUAGES
+from myxtts.text import LANGUAGES, normalize
 from myxtts.text.symbols import SYMBOLS
 
 TEXT = "Hello there. How are you today? Fine."
@@ -262,7 +263,21 @@ def test_settings_that_do_not_change_what_weights_mean_may_differ(checkpoint):
 
 
 def test_without_a_configuration_the_checkpoints_own_is_used(checkpoint, config):
-    assert XTTSInference(None, checkpoint).config == config
+    assert XTTSInference(checkpoint).config == config
+
+
+def test_the_configuration_may_still_come_before_the_checkpoint(checkpoint, config, speaker):
+    vocoder = speaker.vocoder
+    by_position = XTTSInference(config, str(checkpoint), vocoder)
+    by_name = XTTSInference(None, checkpoint_path=checkpoint, vocoder=vocoder)
+    for other in (by_position, by_name):
+        assert (other.config, other.vocoder) == (config, vocoder)
+
+
+def test_a_text_is_normalised_once(speaker):
+    with calls_of(normalize) as calls:
+        list(speaker.stream("Dr. Who paid 3.50. Then he left.\n\nAlone?"))
+    assert [call["text"] for call in calls] == ["Dr. Who paid 3.50. Then he left.", "Alone?"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 from speech_like import RATE, sound
+from watched_work import opened_files
 
 from myxtts.config.config import XTTSConfig
 from myxtts.models.checkpoint import save_checkpoint
@@ -93,3 +94,10 @@ def test_a_voice_is_not_cloned_without_a_reference(run_myxtts, checkpoint):
     result = run_myxtts("clone-voice", "--checkpoint", checkpoint, "--text", "a")
     assert result.returncode == 2
     assert "--reference" in result.stderr
+
+
+def test_the_checksums_of_the_checkpoint_are_computed_once(call_myxtts, checkpoint, tmp_path):
+    with opened_files() as times:
+        done = call_myxtts("synthesize", "--checkpoint", checkpoint, "--text", "Hi.", "--output", tmp_path / "o.wav")
+    assert done.returncode == 0, done.stderr
+    assert times(checkpoint / "model.npz") == 2  # for its checksum, and to load the weights

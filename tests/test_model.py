@@ -30,8 +30,8 @@ def noise_for(batch, frames=0, clips=0):
 
 def losses_and_gradients(model, batch, noise=None, training=False):
     with tf.GradientTape() as tape:
-        losses = compute_losses(model(batch, training=training, noise=noise), model.decoder_kind)
-    gradients = tape.gradient(losses.total, model.trainable_variables)
+        losses = compute_losses(model(batch, training=training, noise=noise), batch, model.decoder_kind)
+    gradients = tape.gradient(losses["total"], model.trainable_variables)
     return losses, [tf.convert_to_tensor(gradient) for gradient in gradients]  # an embedding's is sparse
 
 
@@ -140,7 +140,8 @@ def test_mixed_precision_is_near_float32(policy):
     batch = random_batch()
     exact = small_model()(batch)
     mixed = small_model(dtype=policy)(batch)
-    np.testing.assert_allclose(compute_losses(mixed, "regression"), compute_losses(exact, "regression"), rtol=0.05)
+    half, full = (list(compute_losses(one, batch, "regression").values()) for one in (mixed, exact))
+    np.testing.assert_allclose(half, full, rtol=0.05)
     assert {weight.dtype for weight in small_model(dtype=policy).weights} == {"float32"}
 
 
@@ -187,7 +188,7 @@ def test_before_training_the_alignment_is_near_the_diagonal():
 def test_durations_do_not_teach_the_encoder(decoder):
     model, batch = small_model(decoder), random_batch()
     with tf.GradientTape() as tape:
-        duration = compute_losses(model(batch), decoder).duration
+        duration = compute_losses(model(batch), batch, decoder)["duration"]
     others = [
         variable
         for layer in (model.encoder, model.mean_head, model.reference_encoder, model.decoder)
@@ -203,7 +204,8 @@ def test_the_same_seed_gives_the_same_losses_and_another_one_others(decoder):
     model.set_weights(small_model(decoder).get_weights())
     batch = random_batch()
     first, again, other = (
-        compute_losses(model(batch, training=True, seed=seed), decoder).total for seed in ([1, 2], [1, 2], [1, 3])
+        compute_losses(model(batch, training=True, seed=seed), batch, decoder)["total"]
+        for seed in ([1, 2], [1, 2], [1, 3])
     )
     assert first == again
     assert first != other

@@ -15,8 +15,8 @@ from myxtts.models.sizes import SIZES
 from myxtts.models.xtts import XTTS
 from myxtts.text import TextSettings, Tokenizer
 from myxtts.text.espeak import Espeak, available
-from myxtts.training.flat_weights import FlatWeights
 from myxtts.training.losses import compute_losses
+from myxtts.training.optimizer import FlatWeights
 
 SENTENCES = (
     "Good morning.",
@@ -62,8 +62,10 @@ def learn(model, batch, steps, learning_rate=2e-3):
     @tf.function(autograph=False)
     def step(batch, number):
         with tf.GradientTape() as tape:
-            losses = compute_losses(model(batch, training=True, seed=tf.stack([0, number])), model.decoder_kind)
-            scaled = optimizer.scale_loss(losses.total)
+            losses = compute_losses(
+                model(batch, training=True, seed=tf.stack([0, number])), batch, model.decoder_kind
+            )
+            scaled = optimizer.scale_loss(losses["total"])
         weights.gather()
         optimizer.apply(weights.flatten(tape.gradient(scaled, model.trainable_variables)), weights.vectors)
         weights.scatter()

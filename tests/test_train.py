@@ -36,9 +36,9 @@ from myxtts.training import device as device_module
 from myxtts.training import optimizer as optimizer_module
 from myxtts.training.auto_batch import Trial, candidate_budgets, choose, find_frame_budget
 from myxtts.training.device import Device, gpus_named, precision_policy, prepare_device, usable_gpus
-from myxtts.training.going_wrong import is_out_of_memory, out_of_memory
+from myxtts.training.failures import is_out_of_memory, out_of_memory
+from myxtts.training.progress import TrainingResult
 from myxtts.training.record_file import read_records
-from myxtts.training.result import TrainingResult
 from myxtts.training.run_folder import RunFolder, step_of
 from myxtts.training.step import any_length
 from myxtts.training.trainer import XTTSTrainer

@@ -18,8 +18,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TrainingError, UsageError
 from myxtts.models.checkpoint import load_model, read_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.training.checkpoint_writer import CheckpointWriter, Save
-from myxtts.training.kept_alignments import KeptAlignments
+from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.checkpointing import CheckpointWriter
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.run_folder import RunFolder, step_of
 from myxtts.training.step import TrainingStep
@@ -40,7 +40,7 @@ def make_step(config: XTTSConfig, seed: int = 0, policy: str = "float32") -> Tra
 def save(folder: RunFolder, config: XTTSConfig, step: TrainingStep, number: int, best: bool = False) -> str | None:
     writer = CheckpointWriter(folder, config, PerformanceMonitor())
     state = TrainingState.capture(RunState(batch=number), step, None)
-    writer.save(Save(number, step.model, state, {"step": number}, best))
+    writer.save(number, step.model, state, {"step": number}, best)
     writer.wait()
     return writer.error
 
@@ -76,6 +76,23 @@ def test_a_restored_run_goes_on_with_the_very_same_numbers(tmp_path: Path, chang
         np.testing.assert_array_equal(found, expected)
 
 
+def test_names_and_shapes_in_a_checkpoint_stay_so_that_older_ones_can_be_resumed(config: XTTSConfig) -> None:
+    cache = AlignmentCache(np.array([2, 3], np.int32))
+    state = TrainingState.capture(RunState(alignments="keep"), make_step(config), cache)
+    shapes = {name: array.shape for name, array in state.arrays.items() if "/0" not in name}
+    assert shapes == {
+        "step/batches": (),
+        "step/skipped": (),
+        "step/skipped_in_a_row": (),
+        "step/totals": (7,),  # total, prior, decoder, duration, gradient norm, batches, learning rate
+        "alignments/durations": (5,),
+        "alignments/known": (2,),
+    }
+    assert {name.split("/")[0] for name in state.arrays if "/0" in name} == {"weights", "optimizer"}
+    run = "batch position validated_batch best_loss best_step validations_without_gain alignments"
+    assert list(state.run.to_dict()) == run.split()
+
+
 def test_the_loss_scale_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
     one = make_step(config, policy="mixed_float16")
     one.optimizer.dynamic_scale.assign(2.0**7)
@@ -87,12 +104,12 @@ def test_the_loss_scale_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
 
 def test_where_a_run_stands_is_saved(tmp_path: Path, config: XTTSConfig) -> None:
     run = RunState(batch=17, best_loss=1.25, best_step=12, validations_without_gain=3, alignments="keep")
-    kept = KeptAlignments(np.array([2, 3], np.int32))
+    kept = AlignmentCache(np.array([2, 3], np.int32))
     kept.keep(np.array([1]), np.array([[4, 5, 6]]))
     TrainingState.capture(run, make_step(config), kept).write(tmp_path)
     found = TrainingState.read(tmp_path)
     assert found.run == run
-    again = KeptAlignments(np.array([2, 3], np.int32))
+    again = AlignmentCache(np.array([2, 3], np.int32))
     found.restore(make_step(config), again)
     assert again.durations.tolist() == [0, 0, 4, 5, 6]
     assert again.known.tolist() == [False, True]

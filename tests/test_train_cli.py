@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from training_samples import BANDS, data_folder
+from watched_work import opened_files
 
 from myxtts import hardware
 from myxtts.cli import options, train
@@ -20,6 +21,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.hardware import Gpu
+from myxtts.models.checkpoint import save_checkpoint
+from myxtts.models.create import create_model
 from myxtts.training import auto_batch, device
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
@@ -67,6 +70,19 @@ def test_a_run_is_begun_and_resumed(data: Path, tmp_path: Path, call_myxtts: MyX
     assert second.returncode == 0, second.stderr
     assert "continuing after step 3" in second.stderr
     assert second.stdout == ""
+
+
+def test_the_checksums_of_the_first_weights_are_computed_once(
+    data: Path, tmp_path: Path, call_myxtts: MyXTTS, smallest_model: None
+) -> None:
+    config = XTTSConfig(size="tiny", text_symbols="graphemes", n_mels=BANDS)
+    save_checkpoint(tmp_path / "other", create_model(config), config)
+    given = ("--data-path", data, "--checkpoint-dir", tmp_path / "run", "--init-from", tmp_path / "other")
+    with opened_files() as times:
+        done = call_myxtts("train", *given, "--max-steps", 1, *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert f"starting with the weights of {tmp_path / 'other'}" in done.stderr
+    assert times(tmp_path / "other" / "model.npz") == 2  # for its checksum, and to load the weights
 
 
 @pytest.mark.usefixtures("smallest_model")

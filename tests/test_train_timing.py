@@ -16,9 +16,9 @@ from myxtts.errors import TrainingError
 from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.flight import Completed, Dispatched, Flight
-from myxtts.training.journal import Journal
-from myxtts.training.progress import Progress, time_text
+from myxtts.training.progress import TrainingProgress, time_text
 from myxtts.training.record_file import RecordFile, read_records
+from myxtts.training.run_log import RunLog
 from myxtts.training.step_times import COMPILING, Rates, StepTimes
 
 FRAME = 256 / 22050
@@ -296,9 +296,9 @@ def test_a_file_that_cannot_be_begun_again_ends_in_one_line_and_stays_as_it_was(
 
 
 def test_what_a_run_had_to_draw_when_it_ended_is_drawn(tmp_path: Path, monitor: PerformanceMonitor) -> None:
-    journal = Journal(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
-    journal.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
-    journal.close()
+    log = RunLog(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
+    log.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
+    log.close()
     events = tmp_path.glob("tensorboard/*")
     tags = {
         value.tag
@@ -313,9 +313,9 @@ def test_a_drawing_that_fails_does_not_keep_the_run_from_ending(
     tmp_path: Path, monitor: PerformanceMonitor, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "tensorboard").write_text("a file in the folder's place")
-    journal = Journal(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
-    journal.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
-    journal.close()
+    log = RunLog(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
+    log.losses(1, 1, tf.ones([7]), Rates(), lambda losses: None)
+    log.close()
     assert "training goes on" in caplog.text
 
 
@@ -325,7 +325,7 @@ def test_a_drawing_that_fails_does_not_keep_the_run_from_ending(
 def test_the_progress_line_names_everything_that_is_known() -> None:
     rates = Rates(10, 1.0, 41.24, 250.0, 0.21, 0.1, 100.0)
     gpu = GpuReading(0, "a GPU", 0.97, 10 << 30, 24 << 30, None, None, None, None, None, ())
-    progress = Progress(1200, 10_000, 3, 1.23456, 9.8e-4, rates, 7265.0, gpu)
+    progress = TrainingProgress(1200, 10_000, 3, 1.23456, 9.8e-4, rates, 7265.0, gpu)
     assert str(progress) == (
         "step 1,200/10,000  epoch 3  loss 1.2346  lr 9.80e-04  41.2 clips/s  data 0.2 ms  stall 0.1 %  "
         "GPU 97 %  10.0 of 24.0 GiB  2:01:05 left"
@@ -333,7 +333,7 @@ def test_the_progress_line_names_everything_that_is_known() -> None:
 
 
 def test_before_the_first_reading_the_progress_line_is_short() -> None:
-    assert str(Progress(0, 10, 1)) == "step 0/10  epoch 1"
+    assert str(TrainingProgress(0, 10, 1)) == "step 0/10  epoch 1"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "0:05"), (3600, "1:00:00"), (93_784, "1 d 02:03:04")])
@@ -343,4 +343,4 @@ def test_times_are_short(seconds: float, text: str) -> None:
 
 def test_what_a_gpu_does_not_tell_is_left_out_of_the_progress_line() -> None:
     gpu = GpuReading(0, "a GPU", None, None, None, None, None, None, None, None, ())
-    assert str(Progress(0, 10, 1, gpu=gpu)) == "step 0/10  epoch 1"
+    assert str(TrainingProgress(0, 10, 1, gpu=gpu)) == "step 0/10  epoch 1"

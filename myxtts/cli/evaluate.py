@@ -52,7 +52,7 @@ def evaluate(
     Example: myxtts evaluate --checkpoint runs/voice/best --data-path ./data/ljspeech --html report.html
     """
     # What can be wrong without a model is said before seconds go into loading TensorFlow.
-    from myxtts.evaluation.held_out import SUBSETS, HeldOut
+    from myxtts.evaluation.held_out import SUBSETS, HeldOutData
     from myxtts.models.checkpoint import read_checkpoint
 
     chosen = next((name for name in SUBSETS if name == subset), None)
@@ -64,7 +64,8 @@ def evaluate(
         require_plotting("--html")
         if not html.absolute().parent.is_dir():
             raise UsageError(f"{html}: the folder {html.parent} does not exist")
-    held_out = HeldOut.find(read_checkpoint(checkpoint), data_path, chosen)
+    read = read_checkpoint(checkpoint)
+    held_out = HeldOutData.find(read, data_path, chosen)
     held_out.rows(held_out.metadata)
 
     start_tensorflow()
@@ -72,12 +73,11 @@ def evaluate(
 
     with StageProgress() as progress:
         result = measure(
-            checkpoint,
-            data_path,
+            read,
+            held_out,
             sentences=sentences,
             candidates=candidates,
             voices=voices,
-            subset=chosen,
             seed=seed,
             progress=progress,
         )

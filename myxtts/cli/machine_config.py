@@ -78,10 +78,10 @@ def loading_errors() -> Iterator[None]:
     """
     import tensorflow as tf
 
-    from myxtts.training import going_wrong
+    from myxtts.training import failures
 
     try:
-        with going_wrong.loading_errors():
+        with failures.loading_errors():
             yield
     except tf.errors.OpError as error:
         raise TrainingError("out of memory; lower batch_size, max_frames_per_batch or max_mel_frames") from error

@@ -110,12 +110,12 @@ def _speak(
     if plot is not None:
         require_plotting()
     config = None if config_file is None else XTTSConfig.from_yaml(config_file)
-    read_checkpoint(checkpoint)
+    read = read_checkpoint(checkpoint)
 
     start_tensorflow()
     from myxtts.inference.xtts_inference import XTTSInference
 
-    speaker = XTTSInference(config, checkpoint)
+    speaker = XTTSInference(read, config)
     stream = speaker.stream(text, reference, language, speed, seed)
     utterances = _write(output, stream, speaker.sample_rate)
     if plot is not None:

@@ -48,7 +48,7 @@ def text(
     number = language_id(language, settings.extra_languages)
     tokenizer = Tokenizer(settings)
     normalized = normalize(written, language)
-    ids = tokenizer.encode(written, language)
+    ids = tokenizer.encode(normalized, language, normalized=True)
     spoken = tokenizer.transcribe([normalized], language)[0]
     result = {
         "written": written,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
+
+if TYPE_CHECKING:
+    from myxtts.models.checkpoint import Checkpoint
 
 _RUN = "Run"
 _DATA = "Data"
@@ -111,22 +114,25 @@ def train(
         **sets,
     }
 
+    initial: Checkpoint | None = None
+
     def check(resolved: XTTSConfig) -> None:
+        nonlocal initial
         from myxtts.models.checkpoint import read_checkpoint
         from myxtts.training.run_folder import RunFolder
 
-        RunFolder(resolved.training.checkpoint_dir).require_no_other(resume)
+        RunFolder(resolved.training.checkpoint_dir).require_free(resume)
         if init_from is not None:
-            read_checkpoint(init_from)
+            initial = read_checkpoint(init_from)
 
     resolved = resolve_for_machine(config, preset, settings, check, **given)
-    _run(resolved, resume, init_from, auto_batch, save_config, as_json)
+    _run(resolved, resume, initial, auto_batch, save_config, as_json)
 
 
 def _run(
     resolved: MachineConfig,
     resume: bool,
-    init_from: Path | None,
+    init_from: Checkpoint | None,
     auto_batch: bool,
     save_config: Path | None,
     as_json: bool,

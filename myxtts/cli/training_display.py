@@ -10,8 +10,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from myxtts.cli.output import console, say
 
 if TYPE_CHECKING:
-    from myxtts.training.progress import Progress as RunProgress
-    from myxtts.training.validation import Validation
+    from collections.abc import Mapping
+
+    from myxtts.training.progress import TrainingProgress
 
 
 class TrainingDisplay:
@@ -41,22 +42,22 @@ class TrainingDisplay:
 
         say(compiling_text(shape, number, expected))
 
-    def progress(self, progress: RunProgress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         self._bar.start()
         self._bar.update(
             self._task, description=str(progress), completed=progress.step, total=progress.steps, visible=True
         )
 
-    def logged(self, progress: RunProgress) -> None:
+    def logged(self, progress: TrainingProgress) -> None:
         if console.is_interactive:
             self.progress(progress)
         else:
             say(str(progress))
 
-    def validated(self, step: int, validation: Validation, best: bool) -> None:
+    def validated(self, step: int, losses: Mapping[str, float], best: bool) -> None:
         from myxtts.training.progress import validation_text
 
-        say(validation_text(step, validation, best))
+        say(validation_text(step, losses, best))
 
     def message(self, text: str) -> None:
         say(text)

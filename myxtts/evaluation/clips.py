@@ -1,4 +1,4 @@
-"""The clips of a data set as evaluation needs them: how long each one is, and the mel of the few that are looked at.
+"""The clips of a data set for evaluation: the length of each, and the mels of those that are compared.
 
 Mels come from the store if there is one with the checkpoint's settings, and are computed otherwise. Nothing is
 written.
@@ -32,8 +32,8 @@ class EvaluationClips:
         metadata: of the data set.
 
     Attributes:
-        metadata: without clips whose audio cannot be read, has not a single frame, or gave no features for the store.
-        lengths: int64 [N], frames of each clip's mel; of one that is not in the store before silence is trimmed.
+        metadata: without clips whose audio cannot be read or is too short, or that failed when the store was built.
+        lengths: int64 [N], frames of each clip's mel; for a clip that is not in the store, before silence is trimmed.
     """
 
     def __init__(self, config: DataConfig, metadata: Metadata) -> None:
@@ -65,11 +65,11 @@ class EvaluationClips:
         return self._mels[row]
 
     def audio(self, row: int) -> np.ndarray:
-        """The recording, float32 [n] at the mel's sample rate, as the mel was made of it."""
+        """The recording, float32 [n] at the mel's sample rate, with silence trimmed as for the mel."""
         return trim(read_audio(self[row].audio_path, self.settings.sample_rate), self.settings)
 
     def _unusable(self, clips: Sequence[Clip], headers: AudioHeaders, frames: np.ndarray) -> Iterator[Problem]:
-        """The clips whose header can be read and that are of no use all the same."""
+        """The clips whose header can be read but that cannot be used."""
         failed = {} if self._store is None else {entry.id: entry for entry in self._store.manifest.failed}
         stamps = zip(headers.size.tolist(), headers.mtime_ns.tolist(), strict=True)
         unreadable = {problem.clip_id for problem in headers.problems}
@@ -98,7 +98,7 @@ class EvaluationClips:
         return mel
 
     def _unchanged(self, row: int, stored: int) -> bool:
-        """Whether the audio is still the file that the store was made from."""
+        """Whether the audio file is still the one that is in the store."""
         assert self._store is not None
         try:
             status = os.stat(self[row].audio_path)

@@ -8,9 +8,9 @@ where c is the cepstrum of a frame's natural-log mel m of B bands,
 
     c_d = 2/B · Σ_{k=0..B−1} m_k cos(π d (k + ½) / B)
 
-the scale of a vocoder's mel-cepstra, in which a frame is c_0 / 2 + Σ c_d cos(π d (k + ½) / B). The coefficient 0, its
-loudness, is left out. It is made from mels and not from a vocoder's spectral envelope, so it compares with itself,
-not with other papers' figures.
+on the scale of a vocoder's mel-cepstra, in which a frame is c_0 / 2 + Σ c_d cos(π d (k + ½) / B). Coefficient 0, the
+loudness, is left out. The cepstra come from mels and not from a vocoder's spectral envelope, so compare these figures
+with each other, not with those of papers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CELLS = 16 << 20
 
 def cepstra(mel: np.ndarray) -> np.ndarray:
     """Coefficients 1 to 13 of each frame of a natural-log mel [F, n_mels]: float32 [F, 13]."""
-    # SciPy's sum has the factor 2 in it.
+    # SciPy's sum includes the factor 2.
     return dct(mel.astype(np.float32), type=2, axis=1)[:, 1 : 1 + COEFFICIENTS] / mel.shape[1]
 
 
@@ -42,7 +42,7 @@ def mel_cepstral_distortion(mel: np.ndarray, other: np.ndarray) -> float:
 def mel_distance(mel: np.ndarray, other: np.ndarray) -> float:
     """Root mean square difference per band of two natural-log mels, averaged along the warping path.
 
-    Unlike the cepstra's, it sees the pitch, by which voices are told apart.
+    Unlike the cepstra, it depends on pitch, which distinguishes voices.
     """
     return warped_distance(mel, other) / math.sqrt(mel.shape[1])
 
@@ -53,7 +53,7 @@ def mel_distances(mel: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def halved(mel: np.ndarray) -> np.ndarray:
-    """A mel [F, n_mels] at half its frame rate, each two frames averaged: [⌈F / 2⌉, n_mels]."""
+    """A mel [F, n_mels] at half its frame rate, every two frames averaged: [⌈F / 2⌉, n_mels]."""
     pairs = len(mel) // 2
     averaged = mel[: 2 * pairs].reshape(pairs, 2, mel.shape[1]).mean(axis=1)
     return np.concatenate([averaged, mel[2 * pairs :]])
@@ -76,7 +76,7 @@ def warped_distances(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.nda
 
     Args:
         frames: [N, D], N at least 1.
-        others: each [M, D] with an M of its own, at least 1.
+        others: each [M, D]; M may differ, and is at least 1.
     """
     if not len(frames) or not all(len(other) for other in others):
         raise ValueError("there is no frame to compare")
@@ -87,18 +87,18 @@ def warped_distances(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.nda
 
 
 def _least_means(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    """Mean over the pairs on the path with the least sum, one diagonal of all matrices at a time."""
+    """Mean over the pairs on the path with the least sum, computed one diagonal of all matrices at a time."""
     rows, places = len(frames), len(others)
     columns = np.array([len(other) for other in others])
-    # skewed[d, b, i] is the distance of frame i to frame d − i of sequence b: a diagonal is a row. Outside of the
-    # matrices nothing is reachable.
+    # skewed[d, b, i] is the distance of frame i to frame d − i of sequence b: a diagonal becomes a row. Outside of
+    # the matrices it is infinite.
     skewed = np.full((rows + columns.max() - 1, places, rows), np.inf, np.float32)
     row = np.arange(rows)[:, None]
     distances = np.split(_distances(frames, np.concatenate(others)), np.cumsum(columns)[:-1], axis=1)
     for place, distance in enumerate(distances):
         skewed[row + np.arange(distance.shape[1])[None], place, row] = distance
 
-    # Of the last two diagonals, with nothing before the first row.
+    # For the last two diagonals, with an infinite entry before the first row.
     sums = np.full((2, places, rows + 1), np.inf, np.float32)
     steps = np.zeros((2, places, rows + 1), np.float32)
     sums[1, :, 1:], steps[1, :, 1] = skewed[0], 1
@@ -123,7 +123,7 @@ def _least_means(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray
 
 
 def _distances(frames: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Euclidean distances of all pairs, float64 [N, M]: near 0 the difference of squares needs the digits."""
+    """Euclidean distances of all pairs, float64 [N, M]: near 0 the difference of squares needs the precision."""
     a, b = frames.astype(np.float64), others.astype(np.float64)
     squared = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1)[None] - 2 * a @ b.T
     return np.sqrt(np.maximum(squared, 0))

@@ -1,4 +1,4 @@
-"""How well a trained voice speaks sentences that it was not trained on.
+"""Measures how well a trained voice speaks sentences that it was not trained on.
 
 docs/evaluation.md says what each figure means, with its formula, and what it does not say.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -16,29 +15,29 @@ from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
-from myxtts.evaluation.held_out import SUBSETS, HeldOut, Subset
+from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
 from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
 from myxtts.evaluation.selection import Selection, VoiceTrial
-from myxtts.evaluation.speaker import ModelSpeaker, Sentence, Speaker
+from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence, Synthesizer
 from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.inference.vocoder import Vocoder
-from myxtts.models.checkpoint import load_model, read_checkpoint
+from myxtts.models.checkpoint import Checkpoint, as_checkpoint, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id
 
 SENTENCES = 60
 CANDIDATES = 20
 VOICES = 20
 
-# Voice trials with seen voices, and as many with unseen ones.
+# Most voice trials with seen voices, and the same with unseen ones.
 TRIALS = 160
 
-# Speech longer than so many times the recording is cut there; comparing minutes of babble would take minutes.
+# Speech is cut at this many times the length of the recording; comparing minutes of babble would take minutes.
 LONGEST = 4
 
 
 def evaluate(
-    checkpoint: str | os.PathLike[str],
-    data_path: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint,
+    data_path: str | os.PathLike[str] | HeldOutData | None = None,
     *,
     sentences: int = SENTENCES,
     candidates: int = CANDIDATES,
@@ -55,15 +54,16 @@ def evaluate(
     ```
 
     Args:
-        checkpoint: its folder.
-        data_path: the data set's folder; none: the one that the checkpoint was trained on.
-        sentences: how many are said; all if there are fewer.
-        candidates: clips of about the same length among which a sentence has to find its own, itself included.
-        voices: voices among which a generated voice has to find its own, itself included.
+        checkpoint: its folder, or what `read_checkpoint` returned.
+        data_path: the data set's folder, or what `HeldOutData.find` returned (`subset` is then ignored); None: the
+            data set that the checkpoint was trained on.
+        sentences: how many are spoken; all if there are fewer.
+        candidates: each sentence is compared with this many clips of about its length, its own included.
+        voices: each generated voice is compared with this many voices, its own included.
         subset: `train`, `val`, `test`, `all`, or `auto`: what the checkpoint was not trained on, that is, `val` and
             `test` of its own data set, and all clips of another.
-        seed: another one chooses other sentences, references and candidates.
-        progress: watches the work.
+        seed: chooses sentences, references and candidates.
+        progress: is told how the work goes.
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged.
@@ -75,25 +75,25 @@ def evaluate(
             raise UsageError(f"{name} should be at least 2 (got {value})")
     if subset not in SUBSETS:
         raise UsageError(f"subset is '{subset}'; it should be one of {', '.join(SUBSETS)}")
-    saved = read_checkpoint(Path(checkpoint))
-    held_out = HeldOut.find(saved, data_path, subset)
+    saved = as_checkpoint(checkpoint)
+    held_out = data_path if isinstance(data_path, HeldOutData) else HeldOutData.find(saved, data_path, subset)
     clips = EvaluationClips(held_out.config, held_out.metadata)
     rows = held_out.rows(clips.metadata)
     config = saved.config.model_copy(update={"data": held_out.config})
-    measure = Measure(
+    evaluator = Evaluator(
         clips,
-        ModelSpeaker(load_model(saved), config, seed),
+        ModelSynthesizer(load_model(saved), config, seed),
         GriffinLim(clips.settings),
         Tokenizer(TextSettings.from_config(held_out.config)),
         Selection(clips.metadata.clips, clips.lengths, seed),
         config.data.reference_seconds,
         progress or NoProgress(),
     )
-    results = measure.sentences(rows, sentences, candidates)
+    results = evaluator.sentences(rows, sentences, candidates)
     trained = held_out.trained_speakers
-    trials = [] if trained is None else measure.voices(rows, trained, voices)
+    trials = [] if trained is None else evaluator.voices(rows, trained, voices)
     return Evaluation(
-        checkpoint=str(checkpoint),
+        checkpoint=saved.given,
         data_path=held_out.config.dataset_path,
         subset=held_out.description,
         seed=seed,
@@ -105,23 +105,23 @@ def evaluate(
     )
 
 
-class Measure:
-    """Lets sentences be said and compares them.
+class Evaluator:
+    """Has sentences spoken and compares them with recordings.
 
     Args:
         clips: of the data set.
-        speaker: says the sentences.
-        vocoder: makes sound of mels, of the recorded as of the generated.
-        tokenizer: of the checkpoint's settings.
-        selection: among the clips.
-        reference_seconds: how long a reference should be; 0: everything is said with the default voice.
-        progress: watches.
+        synthesizer: speaks the sentences.
+        vocoder: makes audio of recorded and generated mels alike.
+        tokenizer: with the checkpoint's settings.
+        selection: chooses among the clips.
+        reference_seconds: how long a reference should be; 0: everything is spoken with the default voice.
+        progress: is told how the work goes.
     """
 
     def __init__(
         self,
         clips: EvaluationClips,
-        speaker: Speaker,
+        synthesizer: Synthesizer,
         vocoder: Vocoder,
         tokenizer: Tokenizer,
         selection: Selection,
@@ -129,7 +129,7 @@ class Measure:
         progress: WorkProgress,
     ) -> None:
         self._clips = clips
-        self._speaker = speaker
+        self._synthesizer = synthesizer
         self._vocoder = vocoder
         self._tokenizer = tokenizer
         self._selection = selection
@@ -137,9 +137,9 @@ class Measure:
         self._progress = progress
 
     def sentences(self, rows: Sequence[int], most: int, candidates: int) -> list[SentenceResult]:
-        """Says at most so many of the clips' sentences and compares each with its recording."""
+        """Has at most `most` of the clips' sentences spoken, and compares each with its recording."""
         chosen = self._selection.sentences(rows, most)
-        spoken = self._say("speaking", chosen)
+        spoken = self._speak("speaking", chosen)
         self._progress.stage("comparing", len(chosen))
         results = []
         for row, mel in zip(chosen, spoken, strict=True):
@@ -148,7 +148,8 @@ class Measure:
         return results
 
     def voices(self, rows: Sequence[int], trained: frozenset[str], voices: int) -> list[VoiceResult]:
-        """Says sentences with the voices of other recordings, and looks whose recording of the sentence is nearest.
+        """Has sentences spoken with the voices of other recordings, and finds whose recording of the sentence is
+        nearest.
 
         Args:
             rows: clips to choose from.
@@ -164,7 +165,7 @@ class Measure:
             trials += self._selection.voice_trials(of_kind, voices, TRIALS)
         if not trials:
             return []
-        spoken = self._say("speaking with other voices", [trial.row for trial in trials])
+        spoken = self._speak("speaking with other voices", [trial.row for trial in trials])
         self._progress.stage("comparing voices", len(trials))
         results = []
         for trial, mel in zip(trials, spoken, strict=True):
@@ -174,7 +175,7 @@ class Measure:
             self._progress.advance(1)
         return results
 
-    def _say(self, stage: str, rows: Sequence[int]) -> list[np.ndarray]:
+    def _speak(self, stage: str, rows: Sequence[int]) -> list[np.ndarray]:
         clips = [self._clips[row] for row in rows]
         tokens = self._tokenizer.encode_batch(
             [clip.text for clip in clips], [clip.language for clip in clips], [clip.ipa for clip in clips]
@@ -186,7 +187,7 @@ class Measure:
             mel = None if reference is None else self._clips.mel(reference)
             wanted.append(Sentence(row, ids, language_id(clip.language, extra), mel))
         self._progress.stage(stage, len(rows))
-        mels = self._speaker(wanted, self._progress.advance)
+        mels = self._synthesizer(wanted, self._progress.advance)
         return [mel[: LONGEST * len(self._clips.mel(row))] for row, mel in zip(rows, mels, strict=True)]
 
     def _result(self, row: int, mel: np.ndarray, candidates: int) -> SentenceResult:
@@ -210,11 +211,11 @@ class Measure:
         )
 
     def _heard(self, mel: np.ndarray) -> np.ndarray:
-        """The mel of the sound that the vocoder makes of a mel."""
+        """The mel of the audio that the vocoder makes of a mel."""
         return log_mel(self._vocoder(mel), self._clips.settings)
 
     def _rank(self, mel: np.ndarray, rows: Sequence[int]) -> int:
-        """The place of the first row among all, by how near their mels are; 1 is the nearest."""
-        # At half the frame rate, which ranks alike in a quarter of the time.
+        """The rank of the first row, by the distance of all rows' mels to `mel`; 1 is the nearest."""
+        # At half the frame rate, which gives the same ranks in a quarter of the time.
         distances = mel_distances(halved(mel), [halved(self._clips.mel(row)) for row in rows])
         return 1 + int(np.sum(distances[1:] <= distances[0]))

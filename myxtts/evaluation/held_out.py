@@ -1,4 +1,4 @@
-"""Which clips a checkpoint has not been trained on, and whose voices it knows."""
+"""Which clips a checkpoint was not trained on, and which speakers it was trained on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from myxtts.models.checkpoint import Checkpoint
 Subset = Literal["auto", "train", "val", "test", "all"]
 SUBSETS: tuple[Subset, ...] = get_args(Subset)
 
-# Where metadata and audio are in the checkpoint's own data set says nothing about another.
+# Where metadata and audio are; in another data set these may be elsewhere.
 _LAYOUT = (
     "metadata_file",
     "metadata_train_file",
@@ -26,7 +26,7 @@ _LAYOUT = (
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutData:
     """The part of a data set to evaluate with.
 
     Attributes:
@@ -34,7 +34,7 @@ class HeldOut:
         metadata: of the whole data set.
         splits: those to evaluate with; all clips if empty.
         description: the same in words.
-        trained_speakers: names of the speakers that the checkpoint was trained on; none if nobody knows.
+        trained_speakers: names of the speakers that the checkpoint was trained on; None if not known.
     """
 
     config: DataConfig
@@ -44,13 +44,13 @@ class HeldOut:
     trained_speakers: frozenset[str] | None
 
     @classmethod
-    def find(cls, checkpoint: Checkpoint, data_path: str | os.PathLike[str] | None, subset: Subset) -> HeldOut:
-        """Reads the metadata of a data set and decides what of it is held out.
+    def find(cls, checkpoint: Checkpoint, data_path: str | os.PathLike[str] | None, subset: Subset) -> HeldOutData:
+        """Reads the metadata of a data set and decides which of its clips are held out.
 
         Args:
             checkpoint: to evaluate.
-            data_path: the data set's folder; none: the checkpoint's own.
-            subset: as `evaluate` has it.
+            data_path: the data set's folder; None: the checkpoint's own.
+            subset: see `evaluate`.
 
         Raises:
             DataError: the data set cannot be read.
@@ -67,14 +67,14 @@ class HeldOut:
             defaults = DataConfig()
             config = config.model_copy(update={name: getattr(defaults, name) for name in _LAYOUT})
             metadata = read_metadata(config)
-        # A data set that was moved or copied is still the one that was trained on.
+        # A data set that was moved or copied is still the checkpoint's own.
         own = same_place or metadata.origin()["clips"] == checkpoint.details.get("clips")
         speakers = checkpoint.details.get("speakers", metadata.origin()["speakers"] if own else None)
         splits, description = _chosen(subset, own)
         return cls(config, metadata, splits, description, None if speakers is None else frozenset(speakers))
 
     def rows(self, metadata: Metadata) -> list[int]:
-        """Positions of the clips to evaluate with in `metadata`, which may have lost some since.
+        """Positions of the clips to evaluate with in `metadata`, which may have fewer clips by now.
 
         Raises:
             DataError: there are fewer than two.

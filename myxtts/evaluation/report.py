@@ -1,4 +1,4 @@
-"""An evaluation to listen to: WAV files, or one HTML page with the sentences' audio and mels side by side."""
+"""An evaluation as files: WAVs, or one HTML page with the sentences' audio and mels side by side."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.inference.plot import require_plotting
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
-# Sentences on a page, so that it can still be sent to somebody.
+# Most sentences on a page, so that the file stays small enough to send.
 SHOWN = 12
-# Samples per second on a page: all that Griffin-Lim makes of a mel up to 8 kHz.
+# Samples per second on a page: enough for mels up to 8 kHz.
 PAGE_RATE = 16000
-# Colours of a mel picture; more cannot be told apart and take more bytes.
+# Colours of a mel picture; more look the same and take more bytes.
 _LEVELS = 64
 
 
-class _Listening:
-    """The three sounds of a sentence.
+class _SentenceAudio:
+    """The audio of a sentence in three versions: generated, Griffin-Lim of the recorded mel, recorded.
 
     Args:
         settings: of the mels.
@@ -38,7 +38,7 @@ class _Listening:
         self.settings = settings
         self._vocoder = GriffinLim(settings)
 
-    def sounds(self, result: SentenceResult) -> dict[str, np.ndarray]:
+    def __call__(self, result: SentenceResult) -> dict[str, np.ndarray]:
         """By name, float32 [n] within full scale."""
         found = {
             "generated": self._vocoder(result.mel),
@@ -56,14 +56,14 @@ def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress
     """
     progress = progress or NoProgress()
     progress.stage("writing samples", result.sentences)
-    listening = _Listening(result.mel_settings)
+    audio_of = _SentenceAudio(result.mel_settings)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for sentence in result.results:
             name = re.sub(r"[^\w.-]", "_", sentence.id)
-            for kind, audio in listening.sounds(sentence).items():
-                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, listening.settings.sample_rate))
+            for kind, audio in audio_of(sentence).items():
+                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, audio_of.settings.sample_rate))
             progress.advance(1)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
@@ -78,12 +78,12 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
     """
     require_plotting("--html")
     progress = progress or NoProgress()
-    listening = _Listening(result.mel_settings)
+    audio_of = _SentenceAudio(result.mel_settings)
     shown = _spread(result)
     progress.stage("writing the page", len(shown))
     sections = [_summary(result), _sentences(result)]
     for sentence in shown:
-        sections.append(_sentence(sentence, result, listening))
+        sections.append(_sentence(sentence, result, audio_of))
         progress.advance(1)
     lead = f"{result.checkpoint} on {result.data_path}: {result.sentences} sentences, {result.subset}"
     try:
@@ -93,7 +93,7 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
 
 
 def _spread(result: Evaluation) -> list[SentenceResult]:
-    """So many sentences as are shown, evenly from the best to the worst."""
+    """The sentences to show, evenly spread from the best to the worst."""
     ranked = sorted(result.results, key=lambda sentence: sentence.mcd)
     places = np.linspace(0, len(ranked) - 1, min(SHOWN, len(ranked))).round().astype(int)
     return [ranked[place] for place in places]
@@ -110,19 +110,19 @@ def _sentences(result: Evaluation) -> str:
         "Sentences",
         paragraph(
             f"{shown} sentences, evenly spread from the lowest distortion to the highest. "
-            "Each has three sounds: what the model says; the ceiling, which is Griffin-Lim of the recorded mel; and "
-            "the recording. The pictures of a sentence share one time axis and one scale."
+            "Each has three versions: what the model speaks; the ceiling, which is Griffin-Lim of the recorded mel; "
+            "and the recording. The pictures of a sentence share one time axis and one scale."
         ),
     )
 
 
-def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listening) -> str:
-    sounds = listening.sounds(sentence)
-    heard = log_mel(sounds["griffin-lim"], listening.settings)
+def _sentence(sentence: SentenceResult, result: Evaluation, audio_of: _SentenceAudio) -> str:
+    audio = audio_of(sentence)
+    heard = log_mel(audio["griffin-lim"], audio_of.settings)
     columns = (
-        (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, sounds["generated"]),
-        ("ceiling: Griffin-Lim of the recorded mel", heard, sounds["griffin-lim"]),
-        ("recording", sentence.true_mel, sounds["recording"]),
+        (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, audio["generated"]),
+        ("ceiling: Griffin-Lim of the recorded mel", heard, audio["griffin-lim"]),
+        ("recording", sentence.true_mel, audio["recording"]),
     )
     frames = max(sentence.frames, sentence.true_frames)
     scale = float(sentence.true_mel.min()), float(sentence.true_mel.max())
@@ -130,9 +130,9 @@ def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listenin
         figure(
             caption,
             image(_mel_picture(mel, frames, *scale), f"mel, {caption}", ratio=2),
-            sound(_page_wav(audio, listening.settings.sample_rate), caption),
+            sound(_page_wav(one, audio_of.settings.sample_rate), caption),
         )
-        for caption, mel, audio in columns
+        for caption, mel, one in columns
     ]
     found = "" if sentence.rank is None else f", rank {sentence.rank} of {result.retrieval_candidates}"
     floor = "" if sentence.mcd_floor is None else f", floor {sentence.mcd_floor:.2f}"
@@ -144,7 +144,7 @@ def _sentence(sentence: SentenceResult, result: Evaluation, listening: _Listenin
 
 
 def _mel_picture(mel: np.ndarray, frames: int, low: float, high: float) -> bytes:
-    """A PNG of a mel with colours from `low` to `high`; beyond the mel, up to so many frames, it is transparent."""
+    """A PNG of a mel with colours from `low` to `high`; beyond the mel, up to `frames`, it is transparent."""
     levels = np.full((frames, mel.shape[1]), _LEVELS, np.uint8)
     levels[: len(mel)] = (np.clip((mel - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)).round()
     return _png(levels.T[::-1])

@@ -1,4 +1,4 @@
-"""What an evaluation found: every sentence, and the figures they add up to."""
+"""The result of an evaluation: every sentence, and the figures over all of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from myxtts.audio.mel import MelSettings
 
 @dataclass(frozen=True, eq=False)
 class SentenceResult:
-    """One sentence, as recorded and as generated.
+    """One sentence, recorded and generated.
 
     Attributes:
         id, text, speaker, language, audio_path: of the clip.
         mcd: of the generated speech against the recording, in dB.
-        mcd_ceiling: of the recording's own mel through the vocoder.
-        mcd_floor: of another recorded sentence; None if the data set has no other.
+        mcd_ceiling: the same of the recording's own mel through the vocoder.
+        mcd_floor: the same of another recorded sentence; None if the data set has no other.
         frames: of the generated mel.
         true_frames: of the recorded mel.
-        rank: of its own clip among those of about the same length; None if there are too few.
+        rank: of its own clip among clips of about the same length; None if there are too few.
         mel, true_mel: float32 [F, n_mels], natural log.
     """
 
@@ -61,7 +61,7 @@ class SentenceResult:
 
 @dataclass(frozen=True)
 class VoiceResult:
-    """One sentence said with the voice of another recording.
+    """One sentence spoken with the voice of another recording.
 
     Attributes:
         id: of the clip with the same sentence and voice.
@@ -80,17 +80,18 @@ class VoiceResult:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an evaluation found. Shares are from 0 to 1, and None where they do not apply.
+    """The result of an evaluation. Shares are from 0 to 1, and None where they do not apply.
 
     Attributes:
-        checkpoint, data_path: what was evaluated, on what.
-        subset: which clips of it, in words.
-        seed: of all choices.
+        checkpoint: what was evaluated.
+        data_path: the data set it was evaluated on.
+        subset: which of its clips, in words.
+        seed: of all random choices.
         mel_settings: of the mels.
-        retrieval_candidates: clips among which a sentence had to find its own, itself included.
+        retrieval_candidates: how many clips each sentence was compared with, its own included.
         results: the sentences.
         voice_results: the voice trials.
-        voices_known: whether it is known which voices were trained on; without that there are no voice trials.
+        voices_known: whether the training voices are known; if not, there are no voice trials.
     """
 
     checkpoint: str
@@ -130,7 +131,7 @@ class Evaluation:
 
     @property
     def duration_ratio(self) -> float:
-        """Length of all that was generated over that of all recordings."""
+        """Length of all generated speech over that of all recordings."""
         return sum(result.frames for result in self.results) / sum(result.true_frames for result in self.results)
 
     @property
@@ -160,12 +161,12 @@ class Evaluation:
         return self.voice_share(False, 3)
 
     def voice_share(self, seen: bool, top: int) -> float | None:
-        """Share of the trials with voices that were seen in training, or not, in which the right voice is among the
-        `top` nearest."""
+        """Share of the trials, with voices seen in training or unseen, in which the right voice is among the `top`
+        nearest."""
         return _mean([trial.rank <= top for trial in self.trials(seen)])
 
     def trials(self, seen: bool) -> list[VoiceResult]:
-        """The voice trials with voices that were seen in training, or not."""
+        """The trials with voices seen in training, or with unseen ones."""
         return [trial for trial in self.voice_results if trial.seen is seen]
 
     @property
@@ -184,7 +185,7 @@ class Evaluation:
             ),
             ("mcd", f"{self.mcd:.2f} dB", f"mean of {self.sentences} sentences, through Griffin-Lim"),
             ("mcd_ceiling", f"{self.mcd_ceiling:.2f} dB", "the recordings' own mels through Griffin-Lim"),
-            ("mcd_floor", _decibels(self.mcd_floor), "another recorded sentence of like length"),
+            ("mcd_floor", _decibels(self.mcd_floor), "another recorded sentence of about the same length"),
             ("mcd_position", _percent(self.mcd_position), "of the way from the floor to the ceiling"),
         ]
         for seen, name in ((True, "seen"), (False, "unseen")):
@@ -200,7 +201,7 @@ class Evaluation:
         return [row for row in rows if row[1]]
 
     def notes(self) -> list[str]:
-        """What a reader should know beside the figures, a line each."""
+        """What a reader should know besides the figures, a line each."""
         notes = []
         skipped = self.sentences - self.retrieval_sentences
         if skipped:

@@ -1,4 +1,4 @@
-"""Which clips an evaluation looks at, and which it compares them with. Everything follows from the seed."""
+"""Chooses the clips of an evaluation, and the clips they are compared with. Every choice follows from the seed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import xxhash
 
 from myxtts.data.clips import Clip
 
-# Two clips are of about the same length if they differ by at most this share of the one in question.
+# A clip is of about the same length as another if they differ by at most this share of the other's length.
 LIKE_LENGTH = 0.15
 
 
 @dataclass(frozen=True)
 class VoiceTrial:
-    """A sentence to be said with one voice and compared with all voices that said it.
+    """A sentence to be spoken with one voice and compared with recordings of several voices.
 
     Attributes:
         row: the clip with the right voice.
-        rows: the clips it is compared with, of as many voices, the right one first.
+        rows: the clips it is compared with, each of another voice, the right one first.
     """
 
     row: int
@@ -35,7 +35,7 @@ class Selection:
     Attributes:
         clips: of the whole data set.
         lengths: int64 [N], their frames.
-        seed: another one chooses others.
+        seed: of all choices.
     """
 
     clips: Sequence[Clip]
@@ -43,7 +43,7 @@ class Selection:
     seed: int = 0
 
     def sentences(self, rows: Sequence[int], most: int) -> list[int]:
-        """At most so many of the rows, any of them as likely, in the order of the data set."""
+        """At most `most` of the rows, chosen at random, in the order of the data set."""
         chosen = sorted(rows, key=lambda row: self._draw("sentence", row))[:most]
         return sorted(chosen)
 
@@ -59,7 +59,7 @@ class Selection:
 
     def another(self, row: int) -> int | None:
         """A clip with another text, of the same speaker where there is one: of about the same length, or else the
-        nearest in length. None if every clip says the same."""
+        nearest in length. None if all clips have the same text."""
         near = self.like_length(row)
         if near:
             return near[0]
@@ -68,8 +68,8 @@ class Selection:
         return min(others, key=lambda other: (abs(self.lengths[other] - self.lengths[row]), other), default=None)
 
     def reference(self, row: int, frames: int) -> int | None:
-        """A clip of the same speaker with another text to take the voice from: one of at least so many frames, or
-        else the longest. None if the speaker says nothing else."""
+        """A clip of the same speaker with another text to take the voice from: one of at least `frames` frames, or
+        else the longest. None if the speaker has no other text."""
         others = self._others(row)
         long_enough = [other for other in others if self.lengths[other] >= frames]
         if long_enough:
@@ -77,14 +77,14 @@ class Selection:
         return max(others, key=lambda other: (self.lengths[other], -other), default=None)
 
     def voice_trials(self, rows: Sequence[int], voices: int, most: int) -> list[VoiceTrial]:
-        """Sentences among `rows` that other voices say as well.
+        """Trials with sentences among `rows` that other voices speak too.
 
-        Every voice has its first turn before any has its second, and so on.
+        Every voice has its first trial before any has its second, and so on.
 
         Args:
             rows: clips to choose from.
-            voices: how many are compared, the right one included; fewer where fewer say the sentence.
-            most: how many trials.
+            voices: how many are compared, the right one included; fewer if fewer speak the sentence.
+            most: how many trials at most.
         """
         turns: dict[str, int] = {}
         queue: list[tuple[int, int, int]] = []
@@ -109,7 +109,7 @@ class Selection:
         return [other for other in self._of_speaker[clip.speaker] if self.clips[other].text != clip.text]
 
     def _draw(self, purpose: str, row: int) -> int:
-        """A random number of this clip for this purpose, whatever the other clips are."""
+        """A random number for this clip and purpose, independent of the other clips."""
         return xxhash.xxh3_64_intdigest(f"{self.seed}\0{purpose}\0{self.clips[row].id}".encode())
 
     @cached_property
@@ -121,7 +121,7 @@ class Selection:
 
     @cached_property
     def _speakers_of(self) -> dict[tuple[str, str], dict[str, int]]:
-        """For each sentence the clip of each speaker who says it, the first if there are several."""
+        """For each sentence the first clip of each speaker who speaks it."""
         rows: dict[tuple[str, str], dict[str, int]] = {}
         for row, clip in enumerate(self.clips):
             rows.setdefault(_sentence(clip), {}).setdefault(clip.speaker, row)

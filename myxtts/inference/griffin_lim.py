@@ -1,4 +1,4 @@
-"""Sound from a mel without a trained vocoder, in graph."""
+"""Audio from a mel without a trained vocoder, as a graph."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from myxtts.audio.mel import MelSettings, mel_filterbank, windows
 class GriffinLim:
     """Fast Griffin-Lim (Perraudin, Balazs & Søndergaard 2013): finds phases that agree with the magnitudes.
 
-    One graph serves all lengths. The same mel gives the same sound.
+    One graph serves all lengths. The same mel gives the same audio.
 
     ```python
-    sound = GriffinLim(MelSettings())(mel)      # [F, n_mels] → [F * hop_length]
+    audio = GriffinLim(MelSettings())(mel)      # [F, n_mels] → [F * hop_length]
     ```
 
     Args:
-        settings: what the mels were made with.
-        iterations: transforms back and forth; the gain per iteration falls quickly after about 30.
+        settings: of the mels.
+        iterations: transforms back and forth; more than about 30 gain little.
         momentum: share of the last change that is added again; 0 is the plain algorithm.
     """
 
-    # Steps of the search for magnitudes that no band leaves over or lacks.
+    # Steps of the search for magnitudes whose mel is the given one.
     _MAGNITUDE_STEPS = 10
     _SMALL = 1e-8
 
@@ -44,7 +44,7 @@ class GriffinLim:
         return self.settings.sample_rate
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
-        """Natural-log mel float32 [F, n_mels] → sound float32 [F * hop_length]."""
+        """Natural-log mel float32 [F, n_mels] → audio float32 [F * hop_length]."""
         if not len(mel):
             return np.zeros(0, np.float32)
         return self._invert(mel).numpy()
@@ -68,7 +68,7 @@ class GriffinLim:
         return sound[padding : tf.shape(sound)[0] - padding]
 
     def _magnitude(self, mel: tf.Tensor) -> tf.Tensor:
-        """Magnitudes [F, bins], none negative, whose mel is near [F, n_mels]: multiplicative updates from the
+        """Non-negative magnitudes [F, bins] whose mel is near [F, n_mels]: multiplicative updates from the
         pseudo-inverse (Lee & Seung 2001)."""
         magnitude = tf.maximum(mel @ self._inverse, self._SMALL)
         wanted = mel @ self._bands  # [F, bins]
@@ -88,6 +88,6 @@ class GriffinLim:
         return tf.signal.overlap_and_add(frames, self.settings.hop_length) / envelope
 
     def _envelope(self, frames: tf.Tensor) -> tf.Tensor:
-        """What the windows of all frames add up to at each sample."""
+        """The sum of the squared windows of all frames at each sample."""
         squared = tf.tile(tf.square(self._window)[None], [frames, 1])
         return tf.maximum(tf.signal.overlap_and_add(squared, self.settings.hop_length), 1e-3)

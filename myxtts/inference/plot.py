@@ -1,4 +1,4 @@
-"""A picture of what was said: the mel, and which token each frame belongs to."""
+"""A picture of speech: the mel, and which token each frame belongs to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def require_plotting(feature: str = "--plot") -> None:
-    """
+    """Checks that matplotlib is installed.
+
     Args:
-        feature: what needs it, as the user knows it.
+        feature: the option that needs it, for the message.
 
     Raises:
         MissingExtraError: the `plot` extra is not installed.
@@ -65,7 +66,7 @@ def plot_speech(
             color="tab:blue",
             linewidth=1,
         )
-        # Each symbol where its frames begin; more than this would cover one another.
+        # Each symbol where its frames begin; in longer speech they would overlap.
         if frames <= 1000:
             for token in np.unique(utterance.alignment):
                 frame = start + int(np.argmax(utterance.alignment == token))

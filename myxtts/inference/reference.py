@@ -1,4 +1,4 @@
-"""A recording to clone a voice from, checked and cut to what the model is used to."""
+"""A recording to clone a voice from: checked, and cut to the length that the model was trained with."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from myxtts.audio.reading import read_audio
 from myxtts.errors import AudioError
 
 SHORTEST_SECONDS = 1.0
-# Longer recordings add nothing that the voice of the first part does not say.
+# The rest of a longer recording adds nothing to the voice.
 LONGEST_SECONDS = 60.0
-# Peaks below -60 dB of full scale are a microphone that was off.
+# Peaks below -60 dB of full scale mean that the microphone was off.
 SILENT_PEAK = 1e-3
 
 
 def reference_mels(
     reference: str | os.PathLike[str] | np.ndarray, settings: MelSettings, seconds: float
 ) -> np.ndarray:
-    """Crops of a recording, as the reference encoder knows them from training.
+    """Crops of a recording, like those that the reference encoder was trained with.
 
     Args:
         reference: an audio file, or float32 [n] at the settings' sample rate.
@@ -48,8 +48,8 @@ def reference_mels(
 
 
 def reference_crops(mel: np.ndarray, settings: MelSettings, seconds: float) -> np.ndarray:
-    """A mel [F, n_mels] as crops of so many seconds, or one shorter crop: [crops, R, n_mels]; the last crop ends
-    where the mel does."""
+    """A mel [F, n_mels] in crops of `seconds`, or as one shorter crop: [crops, R, n_mels]; the last crop ends where
+    the mel does."""
     frames = min(len(mel), settings.frames(int(seconds * settings.sample_rate)))
     starts = [*range(0, len(mel) - frames, frames), len(mel) - frames]
     return np.stack([mel[start : start + frames] for start in starts])

@@ -1,8 +1,8 @@
-"""Long text in pieces that are spoken one by one, and the pauses between them.
+"""Splits long text into pieces that are spoken one by one, with pauses between them.
 
-Text is cut at the ends of sentences, in any of the languages' punctuation. It should be normalised before, since
-what remains of full stops then ends a sentence: "Dr. Smith paid 3.50" has none left. A sentence that is longer than
-the model is used to is cut at clauses, then at spaces. Phonemes in `[[ … ]]` are never cut.
+Text is cut at the ends of sentences, by the punctuation of any language. Normalise it first: then every full stop
+that is left ends a sentence ("Dr. Smith paid 3.50" has none left). A very long sentence is cut at clauses, then at
+spaces. Phonemes in `[[ … ]]` are never cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import re
 from dataclasses import dataclass
 
-# Seconds of silence after a piece, by what it ends with; careful readers pause about this long.
+# Seconds of silence after a piece, by its ending; careful readers pause about this long.
 PARAGRAPH_PAUSE = 0.7
 SENTENCE_PAUSE = 0.4
 CLAUSE_PAUSE = 0.2
@@ -26,7 +26,7 @@ _CLAUSES = ",;:—–،؛、，；："
 _CLOSING = "\"'”’»›)]」』）"
 _PHONEMES = r"\[\[[^\[\]]*\]\]"
 _CLOSINGS = f"[{re.escape(_CLOSING)}]*"
-# In each pattern phonemes in brackets match first, and as a whole: what lies in them is no place to cut.
+# In each pattern phonemes in brackets match first, and as a whole, so that they are never cut.
 _SENTENCE = re.compile(rf"{_PHONEMES}|(?P<cut>[{re.escape(_ENDS)}]+{_CLOSINGS}(?=\s|$)|[{_WIDE_ENDS}]+{_CLOSINGS})")
 _CLAUSE = re.compile(rf"{_PHONEMES}|(?P<cut>[{re.escape(_CLAUSES)}]+{_CLOSINGS}(?=\s|$)|[、，；：]+)")
 _SPACE = re.compile(rf"{_PHONEMES}|(?P<cut>\s+)")
@@ -37,7 +37,7 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 
 @dataclass(frozen=True)
 class Piece:
-    """What is spoken in one go.
+    """A part of a text that is spoken without a pause.
 
     Attributes:
         text: not empty, without white space at its ends.
@@ -58,10 +58,10 @@ def split_sentences(paragraph: str, longest: int = 300) -> list[Piece]:
 
     Args:
         paragraph: normalised text without empty lines.
-        longest: characters of a piece; a longer sentence is cut at clauses, else at spaces.
+        longest: most characters of a piece; a longer sentence is cut at clauses, else at spaces.
 
     Returns:
-        Pieces; the last one has `PARAGRAPH_PAUSE`. None for a paragraph of white space.
+        Pieces; the last one has `PARAGRAPH_PAUSE`. An empty list for a paragraph of white space.
     """
     pieces: list[Piece] = []
     places = [place for place in _places(paragraph, _SENTENCE) if not _goes_on(paragraph, place)]
@@ -81,7 +81,7 @@ def _parts(text: str, places: list[int]) -> list[str]:
 
 
 def _goes_on(text: str, place: int) -> bool:
-    """Whether the sentence goes on after `"Really?"` or `well…`, as a small letter shows."""
+    """Whether the sentence goes on after `"Really?"` or `well…`: a lower-case letter follows."""
     if text[place - 1] not in _CLOSING + "…" and not text.endswith("...", 0, place):
         return False
     following = _NEXT.match(text, place)
@@ -89,8 +89,8 @@ def _goes_on(text: str, place: int) -> bool:
 
 
 def _limit(sentence: str, longest: int) -> list[str]:
-    """`sentence` in parts of at most `longest` characters (phonemes in brackets may be longer) and of about the
-    same length."""
+    """`sentence` in parts of about the same length, with at most `longest` characters (phonemes in brackets may be
+    longer)."""
     if len(sentence) <= longest:
         return [sentence]
     kinds = [_places(sentence, cuts) for cuts in (_CLAUSE, _SPACE, _ANYWHERE)]

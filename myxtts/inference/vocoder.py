@@ -1,4 +1,4 @@
-"""What turns a mel into sound."""
+"""The protocol of vocoders, which turn a mel into audio."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 
 class Vocoder(Protocol):
-    """Anything that speaks log-mels of the project's definition (HiFi-GAN's convention by default).
+    """Makes audio of log-mels as the project defines them (HiFi-GAN's convention by default).
 
-    `GriffinLim` is the one that needs no training. A neural vocoder trained for the same mel settings takes its
-    place by being given to `XTTSInference`.
+    `GriffinLim` needs no training. To use a neural vocoder, trained with the same mel settings, pass it to
+    `XTTSInference`.
     """
 
     @property
     def sample_rate(self) -> int:
-        """Samples per second of what is returned."""
+        """Samples per second of the audio."""
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
-        """Natural-log mel float32 [F, n_mels] → sound float32 [F * hop_length], full scale ±1."""
+        """Natural-log mel float32 [F, n_mels] → audio float32 [F * hop_length], full scale ±1."""

@@ -1,13 +1,14 @@
-"""Speaks with a trained model: text in, sound out, sentence by sentence."""
+"""Speaks with a trained model: text in, audio out, sentence by sentence."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +20,7 @@ from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.inference.reference import reference_mels
 from myxtts.inference.sentences import Piece, split_paragraphs, split_sentences
 from myxtts.inference.vocoder import Vocoder
-from myxtts.models.checkpoint import differences, load_model, read_checkpoint
+from myxtts.models.checkpoint import Checkpoint, as_checkpoint, differences, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id, normalize
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ SLOWEST, FASTEST = 0.25, 4.0
 
 @dataclass(frozen=True)
 class Utterance:
-    """One sentence, spoken.
+    """One spoken sentence.
 
     Attributes:
         text: normalised.
@@ -37,7 +38,7 @@ class Utterance:
         mel: float32 [F, n_mels], natural log, without the pause.
         tokens: int32 [T].
         alignment: int32 [F], the token of each frame.
-        compute_seconds: what it took.
+        compute_seconds: computing time.
     """
 
     text: str
@@ -50,7 +51,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """A whole text, spoken.
+    """A whole spoken text.
 
     Attributes:
         audio: float32 [n], full scale ±1.
@@ -76,11 +77,24 @@ class Synthesis:
         return self.compute_seconds / self.seconds
 
 
+def _accept_old_order(init: Callable[..., None]) -> Any:
+    """Lets callers still pass the configuration before the checkpoint, as it used to be."""
+
+    @functools.wraps(init)
+    def accept(self: XTTSInference, *arguments: Any, **named: Any) -> None:
+        if arguments and (arguments[0] is None or isinstance(arguments[0], XTTSConfig)):
+            named |= zip(("config", "checkpoint_path", "vocoder"), arguments, strict=False)
+            arguments = ()
+        init(self, *arguments, **named)
+
+    return accept
+
+
 class XTTSInference:
     """A trained model, ready to speak.
 
     ```python
-    speaker = XTTSInference(None, "runs/voice/best")
+    speaker = XTTSInference("runs/voice/best")
     speech = speaker.synthesize("Hello there. How are you?", reference_audio="me.wav")
     soundfile.write("out.wav", speech.audio, speech.sample_rate)
 
@@ -88,28 +102,29 @@ class XTTSInference:
         play(utterance.audio)
     ```
 
-    Everything is traced here, once and for all lengths, so that the first sentence is as quick as the others.
+    The graph is traced here, once for all lengths, so that the first sentence is as quick as the others.
 
     Args:
-        config: what the checkpoint should have been trained with; none: whatever it was.
-        checkpoint_path: folder of the checkpoint.
-        vocoder: what makes sound of mels; none: `GriffinLim`.
+        checkpoint_path: folder of the checkpoint, or what `read_checkpoint` returned.
+        config: refuse a checkpoint that was trained with another configuration; None: use the checkpoint's own.
+        vocoder: makes audio of mels; None: `GriffinLim`.
 
     Raises:
-        CheckpointError: the checkpoint is missing, damaged, or of another configuration.
+        CheckpointError: the checkpoint is missing, damaged, or was trained with another configuration.
     """
 
+    @_accept_old_order
     def __init__(
         self,
-        config: XTTSConfig | None,
-        checkpoint_path: str | os.PathLike[str],
+        checkpoint_path: str | os.PathLike[str] | Checkpoint,
+        config: XTTSConfig | None = None,
         vocoder: Vocoder | None = None,
     ) -> None:
-        checkpoint = read_checkpoint(Path(checkpoint_path))
+        checkpoint = as_checkpoint(checkpoint_path)
         if config is not None and (found := differences(checkpoint, config)):
             raise CheckpointError(
-                f"{checkpoint.path}: of another configuration: {'; '.join(found)}\n"
-                "Leave the configuration out to use the checkpoint's own"
+                f"{checkpoint.path}: trained with another configuration: {'; '.join(found)}\n"
+                "Leave out the configuration to use the checkpoint's own"
             )
         self.config = config or checkpoint.config
         self.model = load_model(checkpoint)
@@ -138,7 +153,7 @@ class XTTSInference:
         return self.vocoder.sample_rate
 
     def voice(self, reference_audio: str | os.PathLike[str] | np.ndarray | None = None) -> np.ndarray:
-        """The voice in a recording, or without one the default voice: float32 [D].
+        """The voice in a recording, or the default voice if there is none: float32 [D].
 
         Raises:
             AudioError: the recording is missing, not audio, silent, or shorter than a second.
@@ -173,19 +188,19 @@ class XTTSInference:
         speed: float = 1.0,
         seed: int = 0,
     ) -> Iterator[Utterance]:
-        """Speaks a text of any length; each sentence comes as soon as it is ready. What is wrong with the
-        arguments is raised at once, before the first sentence is asked for.
+        """Speaks a text of any length; yields each sentence as soon as it is ready. Wrong arguments raise at once,
+        not with the first sentence.
 
         Args:
-            text: as written; empty lines are longer pauses.
+            text: as written; empty lines make longer pauses.
             reference_audio: a recording of the voice to speak with (a file, or float32 [n] at `sample_rate`);
-                none: the default voice.
-            language: its code; none: the configuration's.
+                None: the default voice.
+            language: its code; None: the configuration's.
             speed: 2 is twice as fast.
-            seed: the flow decoder speaks a little differently with another.
+            seed: with another seed the flow decoder speaks a little differently.
 
         Raises:
-            TextError: no text, or nothing in it that can be spoken.
+            TextError: there is no text, or nothing in it can be spoken.
             AudioError: the recording is missing, not audio, silent, or shorter than a second.
             UsageError: an unknown language, or a speed out of range.
         """
@@ -222,18 +237,19 @@ class XTTSInference:
             raise TextError("there is no text to speak")
         paragraphs = [normalize(paragraph, language) for paragraph in split_paragraphs(text)]
         pieces = [piece for paragraph in paragraphs for piece in split_sentences(paragraph)]
-        encoded = self.tokenizer.encode_batch([piece.text for piece in pieces], [language] * len(pieces))
+        texts = [piece.text for piece in pieces]
+        encoded = self.tokenizer.encode_batch(texts, [language] * len(pieces), normalized=True)
         spoken = [(piece, tokens) for piece, tokens in zip(pieces, encoded, strict=True) if self._speakable(tokens)]
         if self.tokenizer.unknown:
             unknown = " ".join(sorted(self.tokenizer.unknown))
-            logger.warning("symbols the model does not know, spoken as best it can: %s", unknown)
+            logger.warning("symbols the model does not know, spoken as well as it can: %s", unknown)
             self.tokenizer.unknown.clear()
         if not spoken:
             raise TextError(f"nothing to speak in '{text.strip()[:40]}': no letters or numbers of '{language}'")
         return spoken
 
     def _speakable(self, tokens: np.ndarray) -> bool:
-        """Whether any symbol is a sound: punctuation alone is not spoken."""
+        """Whether any symbol is a letter, digit or phoneme: punctuation alone is not spoken."""
         return any(len(symbol) == 1 and symbol.isalnum() for symbol in self.tokenizer.decode(tokens))
 
     def _speak_one(

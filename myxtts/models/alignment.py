@@ -1,8 +1,8 @@
-"""Which token each mel frame belongs to: the search for it, and the forms it is passed around in.
+"""Which token each mel frame belongs to: the search for it, and three forms of the result.
 
 An *alignment* is int32 [B, F], the token of each frame, -1 beyond the clip. *Durations* are int32 [B, T], the
 frames of each token. A *path* is float [B, F, T], one-hot over tokens, all zero beyond the clip: multiplying by it
-carries anything known per token to frames, with a gradient that is one matrix product and therefore deterministic.
+carries values per token to frames. Its gradient is one matrix product, and therefore deterministic.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from myxtts.models.masking import dims
 def monotonic_alignment(scores: tf.Tensor, token_lengths: tf.Tensor, mel_lengths: tf.Tensor) -> tf.Tensor:
     """The alignment with the highest total score among those that visit every token once and in order.
 
-    Exact dynamic programming, parallel over clips and tokens, sequential over frames; compiles under XLA. Equal
-    totals: the path that reaches the later token first wins, so the result does not depend on the device. Values
-    beyond a clip's lengths are never looked at. No gradient flows through.
+    Exact dynamic programming, parallel over clips and tokens, sequential over frames; compiles under XLA. Of paths
+    with equal totals, the one that reaches the later token first wins, so the result does not depend on the device.
+    Values beyond a clip's lengths are ignored. No gradient flows through.
 
     Args:
         scores: [B, T, F], how well a token explains a frame, such as a log-likelihood.
@@ -26,7 +26,7 @@ def monotonic_alignment(scores: tf.Tensor, token_lengths: tf.Tensor, mel_lengths
 
     Returns:
         int32 [B, F], the token of each frame, -1 beyond the clip. The first frame has the first token and the last
-        frame the last one. Where a clip has fewer frames than tokens no such path exists: its frames are then
+        frame the last one. If a clip has fewer frames than tokens, no such path exists: its frames are then
         spread evenly over the tokens, the ends included. A clip without tokens or frames is all -1.
     """
     # Frames first: each turn of the loops reads one contiguous slice.

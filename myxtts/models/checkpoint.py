@@ -8,18 +8,18 @@
 | `checkpoint.json` | format version, architecture, fingerprints of text and mel, and details such as the step |
 | `checksums.json` | size and XXH3 of every other file |
 
-Training adds files of its own (optimizer, position) to the same folder; whoever only speaks ignores them. What is
-wrong with a checkpoint is found without loading TensorFlow, that is, at once.
+Training adds files of its own (optimizer, position) to the same folder; speaking does not need them. A damaged
+checkpoint is found without loading TensorFlow, so it is reported at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,22 +46,24 @@ CHECKSUMS = "checksums.json"
 # its name.
 BEST = "best"
 
-# What may differ between training and speaking: it changes a sound here and there, not what the weights mean.
+# Settings that may differ between training and speaking: they change a few sounds, not what the weights mean.
 _HARMLESS = {"normalizer", "espeak_ng", "resampler", "trim_silence", "trim_db"}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says about itself.
+    """A checkpoint whose files were checked.
 
     Attributes:
+        given: the path it was asked for by, which may be that of a run.
         path: its folder.
         config: what it was trained with.
         architecture: arguments of `XTTS`.
         settings: by name, everything that decides what the weights mean: size, decoder, text and mel settings.
-        details: whatever was given when it was saved, such as `step`.
+        details: what was passed when it was saved, such as `step`.
     """
 
+    given: str
     path: Path
     config: XTTSConfig
     architecture: Mapping[str, Any]
@@ -72,17 +74,17 @@ class Checkpoint:
 def save_checkpoint(
     path: str | Path, model: XTTS, config: XTTSConfig, details: Mapping[str, Any] | None = None
 ) -> None:
-    """Saves a model to speak with. See `write_model` and `new_checkpoint`, of which it is made."""
+    """Saves a model to speak with, by `new_checkpoint` and `write_model`."""
     with new_checkpoint(path) as folder:
         write_model(folder, model, config, details)
 
 
-@contextmanager
+@contextlib.contextmanager
 def new_checkpoint(path: str | Path) -> Iterator[Path]:
     """A temporary folder beside `path` to write files into, which becomes `path` if nothing is raised.
 
-    Checksums are added, everything is fsynced, then the folder is renamed: at no moment is half a checkpoint at
-    `path`. A checkpoint that is there already is replaced.
+    Checksums are added, everything is fsynced, then the folder is renamed: `path` never holds half a checkpoint. A
+    checkpoint that is there already is replaced.
     """
     path = Path(path)
     folder, old = (path.parent / f".{path.name}.{os.getpid()}.{kind}" for kind in ("new", "old"))
@@ -110,13 +112,13 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
 
     Args:
         folder: from `new_checkpoint`.
-        model: its present weights are what will speak; with an average of weights, put that in first.
+        model: its current weights are saved; to save an average of weights, put it in first.
         config: what it was trained with.
-        details: values for JSON that readers find in `Checkpoint.details`, such as `step`.
+        details: values for JSON that become `Checkpoint.details`, such as `step`.
     """
     settings = _settings(config)
     write_weights(folder / WEIGHTS, model)
-    # On another machine `auto` might decide otherwise.
+    # On another machine `auto` might choose differently.
     data = config.data.model_copy(
         update={"text_symbols": settings["text_symbols"], "lexicons": _copy_lexicons(config.data.lexicons, folder)}
     )
@@ -135,16 +137,16 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """What a checkpoint says about itself, after checking that its files are whole.
+    """Reads what a checkpoint says about itself, after comparing all its files with their checksums.
 
     Args:
-        path: the checkpoint's folder, or that of a run: its best one is meant, or its newest before the first
-            validation.
+        path: the checkpoint's folder, or that of a run, which means its best checkpoint, or its newest before the
+            first validation.
 
     Raises:
         CheckpointError: there is none, it is damaged, or it was made by a newer version.
     """
-    path = Path(path)
+    given, path = str(path), Path(path)
     if path.name == BEST and path.is_file():
         path = path.parent
     path = best_of_run(path) or _newest_of_run(path) or path
@@ -159,12 +161,18 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         )
     _verify(path)
     return Checkpoint(
+        given,
         path,
         _with_copied_lexicons(XTTSConfig.from_yaml(path / CONFIG), path),
         description["architecture"],
         description["settings"],
         description["details"],
     )
+
+
+def as_checkpoint(checkpoint: str | os.PathLike[str] | Checkpoint) -> Checkpoint:
+    """The checkpoint in a folder, or one that was read already: its checksums are not computed again."""
+    return checkpoint if isinstance(checkpoint, Checkpoint) else read_checkpoint(Path(checkpoint))
 
 
 def best_of_run(folder: Path) -> Path | None:
@@ -179,12 +187,17 @@ def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
     """The model with the checkpoint's weights, to speak with.
 
     Raises:
-        CheckpointError: the weights are not those of the architecture.
+        CheckpointError: the weights do not fit the architecture.
     """
-    from myxtts.models.gpu_memory import grow_as_needed
+    import tensorflow as tf
+
     from myxtts.models.xtts import XTTS
 
-    grow_as_needed()
+    # As much GPU memory as is needed, where TensorFlow would take all of it.
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # TensorFlow raises the first for a GPU that is in use, the second for one with a memory limit.
+        with contextlib.suppress(RuntimeError, ValueError):
+            tf.config.experimental.set_memory_growth(gpu, True)
     model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
     read_weights(checkpoint.path / WEIGHTS, model)
     return model
@@ -193,7 +206,7 @@ def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
 def write_weights(path: Path, model: XTTS) -> None:
     """Writes a model's weights.
 
-    Not by Keras, whose HDF5 library ends the process when the disk is full. Here that is an `OSError`.
+    Not by Keras, whose HDF5 library ends the process when the disk is full. NumPy raises an `OSError`.
     """
     arrays: dict[str, Any] = {f"{number:04d}": weight for number, weight in enumerate(model.get_weights())}
     with open(path, "wb") as file:
@@ -201,10 +214,10 @@ def write_weights(path: Path, model: XTTS) -> None:
 
 
 def read_weights(path: Path, model: XTTS) -> None:
-    """Puts weights that were written into a model of the same architecture.
+    """Reads what `write_weights` wrote into a model of the same architecture.
 
     Raises:
-        CheckpointError: they cannot be read, or are not those of the architecture.
+        CheckpointError: the weights cannot be read, or do not fit the architecture.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -214,7 +227,8 @@ def read_weights(path: Path, model: XTTS) -> None:
 
 
 def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
-    """How `config` differs from what a checkpoint's weights mean, one short text for each setting."""
+    """The settings in which `config` differs from a checkpoint, as short texts; only those that change what the
+    weights mean."""
     wanted = _settings(config)
     found = []
     for key in dict.fromkeys([*checkpoint.settings, *wanted]):
@@ -226,12 +240,12 @@ def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
 
 def _newest_of_run(folder: Path) -> Path | None:
     found = [description.parent for description in folder.glob(f"step-*/{DESCRIPTION}")]
-    # Numbers have eight digits, and from a hundred million steps on more.
+    # Step numbers have eight digits, and more from a hundred million steps on.
     return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
 
 def _copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Copies lexicons into a checkpoint's folder, which may be moved; their names there."""
+    """Copies lexicons into a checkpoint's folder, so that it can be moved; returns their names there."""
     copies = {code: f"lexicon-{code}.tsv" for code in lexicons}
     for code, name in copies.items():
         shutil.copyfile(lexicons[code], folder / name)
@@ -239,7 +253,7 @@ def _copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def _with_copied_lexicons(config: XTTSConfig, folder: Path) -> XTTSConfig:
-    """A checkpoint's configuration, with the lexicons that are in its folder found there from anywhere."""
+    """A checkpoint's configuration, with absolute paths to the lexicons in its folder."""
     found = {code: (folder / name).absolute() for code, name in config.data.lexicons.items()}
     lexicons = config.data.lexicons | {code: str(path) for code, path in found.items() if path.is_file()}
     return config.model_copy(update={"data": config.data.model_copy(update={"lexicons": lexicons})})

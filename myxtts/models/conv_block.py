@@ -1,4 +1,4 @@
-"""The one block that every stack of the model is made of."""
+"""The block that every stack of the model consists of."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import tensorflow as tf
 class ConvBlock(keras.layers.Layer):
     """Residual block: normalise, scale and shift by a condition, mix over time, mix over channels.
 
-    The convolution is a plain one: a single large matrix product, which XLA runs at full speed on every device.
-    A depthwise one has less arithmetic, but on a CPU takes several times as long.
+    The convolution is not depthwise: it is a single large matrix product, which XLA runs at full speed on every
+    device. A depthwise convolution has less arithmetic, but takes several times as long on a CPU.
 
     The normalisation is over channels only, so that a position sees padding through the convolution alone, whose
     input is masked.
@@ -21,7 +21,7 @@ class ConvBlock(keras.layers.Layer):
     Args:
         width: channels of input and output.
         kernel_size: positions the convolution sees.
-        condition: numbers in the condition that sets scale and shift; 0: they are plain weights.
+        condition: size of the condition that sets scale and shift; 0: they are plain weights.
         dropout: share of the block's output that is dropped in training.
     """
 
@@ -56,7 +56,7 @@ class ConvBlock(keras.layers.Layer):
             x: [B, T, width].
             mask: [B, T, 1].
             condition: [B, D].
-            training: whether to drop out.
+            training: whether to apply dropout.
             seed: int32 [2], needed for dropout.
         """
         h = self.norm(x)  # [B, T, C]

@@ -1,4 +1,4 @@
-"""A stack of blocks, from one kind of sequence to another."""
+"""A stack of blocks, from one sequence to another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConvStack(keras.layers.Layer):
         blocks: number of blocks.
         kernel_size: of each block.
         patch: positions folded into one before the blocks.
-        condition: numbers in the condition that the blocks take; 0: none.
+        condition: size of the condition that the blocks take; 0: none.
         dropout: of each block.
     """
 
@@ -59,7 +59,7 @@ class ConvStack(keras.layers.Layer):
             x: [B, T, C].
             mask: [B, T, 1].
             condition: [B, D], for the blocks.
-            training: whether to drop out.
+            training: whether to apply dropout.
             seed: int32 [2], needed for dropout.
 
         Returns:
@@ -73,14 +73,14 @@ class ConvStack(keras.layers.Layer):
 
 
 def fold(x: tf.Tensor, patch: int) -> tf.Tensor:
-    """[B, T, C] → [B, ceil(T / patch), patch * C]; the last patch is filled up with zeros."""
+    """[B, T, C] → [B, ceil(T / patch), patch * C]; the last patch is padded with zeros."""
     batch, length, channels = dims(x)
     x = tf.pad(x, [[0, 0], [0, -length % patch], [0, 0]])
     return tf.reshape(x, [batch, -(-length // patch), patch * channels])
 
 
 def fold_mask(mask: tf.Tensor, patch: int) -> tf.Tensor:
-    """[B, T, 1] → [B, ceil(T / patch), 1]: 1 for a patch that has any position inside."""
+    """[B, T, 1] → [B, ceil(T / patch), 1]: 1 for a patch with at least one position inside the clip."""
     return tf.reduce_max(fold(mask, patch), axis=2, keepdims=True)
 
 
@@ -91,5 +91,5 @@ def unfold(x: tf.Tensor, patch: int, length: int | tf.Tensor) -> tf.Tensor:
 
 
 def fold_in(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
-    """A seed of its own for part `number` of what `seed` is for."""
+    """The seed of part `number`, derived from `seed`."""
     return None if seed is None else tf.random.experimental.stateless_fold_in(seed, number)

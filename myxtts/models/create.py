@@ -1,4 +1,4 @@
-"""The model that a configuration asks for."""
+"""Creates the model that a configuration describes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def create_model(config: XTTSConfig, policy: str = "float32") -> XTTS:
     """A model with new weights.
 
     Args:
-        config: its `model` section, and of `data` the mel bands, the log floor and the extra languages.
+        config: the `model` section, and of `data` the mel bands, the log floor and the extra languages.
         policy: Keras dtype policy: `float32`, `mixed_float16` or `mixed_bfloat16`.
     """
     return XTTS(

@@ -1,4 +1,4 @@
-"""States to durations."""
+"""From states to durations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from myxtts.models.conv_stack import ConvStack
 class DurationPredictor(keras.layers.Layer):
     """How many frames each token lasts, as a logarithm.
 
-    It listens to the encoder but does not teach it: gradients stop at its inputs, since alignments are wrong in the
-    beginning and their durations would pull the states away from the mel.
+    Gradients stop at its inputs: alignments are wrong in the beginning, and their durations would pull the encoder's
+    states away from the mel.
 
     Args:
         inputs: channels of a state.
-        voice: numbers in a voice.
+        voice: size of a voice.
         width, blocks, kernel_size, dropout: of the `ConvStack`.
     """
 
@@ -37,7 +37,7 @@ class DurationPredictor(keras.layers.Layer):
         self.stack = ConvStack(
             inputs, width, blocks, kernel_size, condition=voice, dropout=dropout, dtype=self.dtype_policy
         )
-        # Starts at a typical duration, so that the first steps do not go into finding it.
+        # Starts at a typical duration, so that training need not find it first.
         self.head = keras.layers.Dense(
             1, kernel_initializer="zeros", bias_initializer=keras.initializers.Constant(1.5), dtype="float32"
         )
@@ -57,7 +57,7 @@ class DurationPredictor(keras.layers.Layer):
             states: [B, T, C].
             mask: [B, T, 1].
             voice: [B, D].
-            training: whether to drop out.
+            training: whether to apply dropout.
             seed: int32 [2], needed for dropout.
 
         Returns:

@@ -1,4 +1,4 @@
-"""States to mel, by following a learned flow from noise."""
+"""From states to a mel, along a learned flow from noise."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from myxtts.models.masking import dims
 class FlowDecoder(keras.layers.Layer):
     """Velocity field of conditional flow matching with straight paths (Lipman et al. 2023; Matcha-TTS).
 
-    At time 0 there is noise around the mean mel, at time 1 the mel; between them each point moves on a straight
-    line, and the field is trained to give its direction.
+    At time 0 there is noise around the mean mel, at time 1 the mel. In between each point moves on a straight line,
+    and the field is trained to predict its direction.
 
     Args:
-        features: channels of what the encoder knows about a frame.
+        features: channels of a frame's features.
         n_mels: mel bands.
-        voice: numbers in a voice.
+        voice: size of a voice.
         width, blocks, kernel_size, patch: of the `ConvStack`.
-        time_width: numbers that the time is spread over.
+        time_width: size of the time's embedding.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class FlowDecoder(keras.layers.Layer):
         Args:
             x: [B, F, n_mels], a point of the flow.
             time: float32 [B], between 0 and 1.
-            features: [B, F, C], what the encoder knows about each frame.
+            features: [B, F, C], the encoder's, of each frame.
             mean: [B, F, n_mels], the encoder's mean mel.
             mask: [B, F, 1].
             voice: [B, D].

@@ -1,4 +1,4 @@
-"""Shapes, masks over time, and the mean that respects them."""
+"""Shapes, masks over time, and the mean under a mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def length_mask(lengths: tf.Tensor, size: int | tf.Tensor, dtype: str = "float32
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Mean over all places where `mask` is 1, as a float32 scalar; 0 where there is no such place.
+    """Mean over all positions where `mask` is 1, as a float32 scalar; 0 if there is none.
 
     Args:
         values: [B, T, C].
@@ -25,5 +25,5 @@ def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """
     values, mask = tf.cast(values, tf.float32), tf.cast(mask, tf.float32)
     count = tf.reduce_sum(mask) * tf.cast(dims(values)[-1], tf.float32)
-    # Selected and not multiplied: a product would let an infinity in the padding through as NaN.
+    # Selected and not multiplied: an infinity in the padding times 0 would be NaN.
     return tf.reduce_sum(tf.where(mask > 0, values, 0.0)) / tf.maximum(count, 1.0)

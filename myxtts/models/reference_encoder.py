@@ -1,4 +1,4 @@
-"""A few seconds of mel to a voice."""
+"""From a few seconds of mel to a voice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from myxtts.models.conv_stack import ConvStack, fold_mask
 
 @keras.saving.register_keras_serializable("myxtts")
 class ReferenceEncoder(keras.layers.Layer):
-    """Who speaks, whatever is said: attentive mean and deviation over time of what a `ConvStack` hears.
+    """The voice in a mel: mean and deviation over time of a `ConvStack`'s output, weighted by attention.
 
     A clip without an audible frame has the default voice, which is learned like any other weight.
 
     Args:
         n_mels: mel bands.
-        voice: numbers in a voice.
+        voice: size of a voice.
         width, blocks, kernel_size, patch: of the `ConvStack`.
     """
 
@@ -44,7 +44,7 @@ class ReferenceEncoder(keras.layers.Layer):
         """
         Args:
             mel: [B, R, n_mels], normalised.
-            audible: [B, R, 1], 1 for frames to listen to.
+            audible: [B, R, 1], 1 for frames to use.
 
         Returns:
             float32 [B, voice].
@@ -54,7 +54,7 @@ class ReferenceEncoder(keras.layers.Layer):
         weights = tf.nn.softmax(self.attention(x) + (mask - 1) * 1e9, axis=1) * mask  # [B, P, C]
         mean = tf.reduce_sum(weights * x, axis=1)  # [B, C]
         variance = tf.reduce_sum(weights * tf.square(x - mean[:, None]), axis=1)
-        # Inside the root, where it keeps the gradient of a constant channel finite.
+        # Added inside the root, so that the gradient of a constant channel is finite.
         deviation = tf.sqrt(variance + 1e-5)
         voice = self.norm(self.head(tf.concat([mean, deviation], axis=-1)))  # [B, voice]
         heard = tf.reduce_max(mask, axis=1) > 0  # [B, 1]

@@ -1,4 +1,4 @@
-"""States to mel, in one go."""
+"""From states to a mel, in one pass."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from myxtts.models.masking import dims
 
 @keras.saving.register_keras_serializable("myxtts")
 class RegressionDecoder(keras.layers.Layer):
-    """Predicts what the mel adds to the encoder's mean mel. Quick to train and to run; smooths fine detail.
+    """Predicts the difference between the mel and the encoder's mean mel. Quick to train and to run; smooths fine
+    detail.
 
     Args:
-        features: channels of what the encoder knows about a frame.
+        features: channels of a frame's features.
         n_mels: mel bands.
-        voice: numbers in a voice.
+        voice: size of a voice.
         width, blocks, kernel_size, patch: of the `ConvStack`.
     """
 
@@ -45,7 +46,7 @@ class RegressionDecoder(keras.layers.Layer):
     def call(self, features: tf.Tensor, mean: tf.Tensor, mask: tf.Tensor, voice: tf.Tensor) -> tf.Tensor:
         """
         Args:
-            features: [B, F, C], what the encoder knows about each frame.
+            features: [B, F, C], the encoder's, of each frame.
             mean: [B, F, n_mels], the encoder's mean mel.
             mask: [B, F, 1].
             voice: [B, D].

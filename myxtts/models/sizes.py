@@ -1,4 +1,4 @@
-"""The sizes a model comes in, and the decoder each has unless told otherwise. Needs no TensorFlow."""
+"""The sizes of models, and the default decoder of each. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """Widths and depths. `width` is the channels of a stack, `blocks` its `ConvBlock`s.
+    """Widths and depths: `width` is the number of channels of a stack, `blocks` the number of its `ConvBlock`s.
 
     Attributes:
         patch: mel frames that the decoder handles as one position; more are cheaper, fewer are finer.
         reference_patch: the same for the reference encoder.
-        voice: numbers in a voice (speaker embedding).
+        voice: size of a voice (speaker embedding).
         dropout: share of activations dropped in training, in the encoder and the duration predictor.
     """
 
@@ -63,7 +63,7 @@ SIZES = {
 
 
 def resolve_decoder(config: ModelConfig) -> str:
-    """`regression` or `flow`, with `auto` decided."""
+    """`regression` or `flow`; `auto` is resolved by size."""
     if config.decoder == "auto":
         return "regression" if config.size == "tiny" else "flow"
     return config.decoder

@@ -1,4 +1,4 @@
-"""Tokens to states."""
+"""From tokens to states."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from myxtts.models.conv_stack import ConvStack
 
 @keras.saving.register_keras_serializable("myxtts")
 class TextEncoder(keras.layers.Layer):
-    """What is to be said, in which language and by whom, as one state per token.
+    """Encodes text, language and voice as one state per token.
 
     Args:
         vocab_size: number of token ids; 0 is padding.
         languages: number of language ids.
-        voice: numbers in a voice.
+        voice: size of a voice.
         width, blocks, kernel_size, dropout: of the `ConvStack`.
     """
 
@@ -56,7 +56,7 @@ class TextEncoder(keras.layers.Layer):
             mask: [B, T, 1].
             language: int32 [B].
             voice: [B, D].
-            training: whether to drop out.
+            training: whether to apply dropout.
             seed: int32 [2], needed for dropout.
 
         Returns:

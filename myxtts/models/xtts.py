@@ -1,4 +1,4 @@
-"""The model: from text and a voice to a mel, and from a clip to what it teaches.
+"""The model: from text and a voice to a mel, and from a clip to the outputs that its losses need.
 
     tokens ─► TextEncoder ─► states ─┬─► mean mel per token ──► aligner ◄── mel of the clip
                  ▲                   ├─► DurationPredictor          │
@@ -6,7 +6,7 @@
     mel            (voice) ─────────────────────────┴──► decoder ──► mel
 
 In training the aligner finds which frame belongs to which token, by how near the frame is to the token's mean mel.
-When speaking, predicted durations take its place. There is no loop over time but the aligner's.
+When speaking, predicted durations take its place. The aligner's is the only loop over time.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ MEL_DEVIATION = 2.2
 # A frame is audible if its loudest band is this far (in natural log) above the floor.
 AUDIBLE = 0.1
 
-# How strongly the aligner prefers the diagonal: only while the mean mels are still alike does it count.
+# How strongly the aligner prefers the diagonal. It matters only while the mean mels are still alike.
 DIAGONAL = 10.0
 
-# Deviation of the noise around the mean mel that the flow decoder starts from: about that of what it has to add.
+# Deviation of the noise around the mean mel that the flow decoder starts from: about as much as it has to add.
 NOISE = 0.5
 
-# Frames of the longest token, so that an untrained predictor cannot ask for minutes: 5.8 s by default.
+# Most frames of a token, so that an untrained predictor cannot ask for minutes: 5.8 s by default.
 LONGEST = 500.0
 
 
 class Outputs(NamedTuple):
-    """What a clip looks like to the model. Mels are normalised, in float32."""
+    """What the model computes from a clip in training. Mels are normalised, in float32."""
 
     mel: tf.Tensor  # [B, F, n_mels], the clip's
     mean: tf.Tensor  # [B, F, n_mels], the encoder's mean mel of each frame's token
-    prediction: tf.Tensor  # [B, F, n_mels], the decoder's
-    target: tf.Tensor  # [B, F, n_mels], what it should be
+    prediction: tf.Tensor  # [B, F, n_mels], the decoder's output
+    target: tf.Tensor  # [B, F, n_mels], what that should be
     log_durations: tf.Tensor  # [B, T], predicted
     durations: tf.Tensor  # int32 [B, T], by the alignment
     alignment: tf.Tensor  # int32 [B, F], -1 beyond the clip
@@ -67,7 +67,7 @@ class Outputs(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """What the model says."""
+    """What the model speaks."""
 
     mel: tf.Tensor  # float32 [B, F, n_mels], natural log; the floor beyond the clip
     mel_lengths: tf.Tensor  # int32 [B]
@@ -85,7 +85,7 @@ class XTTS(keras.Model):
     speech = model.speak(tokens, token_lengths, language, voice)
     ```
 
-    All weights exist once the model is made. Nothing random is kept in it: what a step draws depends on `seed` alone.
+    All weights exist once the model is created. It has no random state: what a call draws depends on `seed` alone.
 
     Args:
         sizes: widths and depths.
@@ -94,7 +94,7 @@ class XTTS(keras.Model):
         n_mels: mel bands.
         log_floor: smallest magnitude in a mel before the logarithm.
         decoder: `regression` or `flow`.
-        voice_dropout: share of clips that train the default voice in place of their reference's.
+        voice_dropout: share of clips that train the default voice instead of their reference's.
         dtype: Keras dtype policy, such as `mixed_float16`. Alignment, durations and mels are float32 under any.
     """
 
@@ -152,7 +152,7 @@ class XTTS(keras.Model):
         )
         decoder_class = {"regression": RegressionDecoder, "flow": FlowDecoder}[decoder]
         self.decoder = decoder_class(
-            sizes.encoder_width + 2,  # a state, and where in its token a frame lies
+            sizes.encoder_width + 2,  # a state, and the frame's position in its token
             n_mels,
             sizes.voice,
             sizes.decoder_width,
@@ -163,7 +163,7 @@ class XTTS(keras.Model):
         )
         self.built = True
 
-    # What follows is in the order of a training step.
+    # From here on in the order of a training step.
 
     def call(
         self,
@@ -177,10 +177,10 @@ class XTTS(keras.Model):
             batch: `tokens` int32 [B, T], `token_lengths` int32 [B], `mel` [B, F, n_mels] in any float type,
                 `mel_lengths` int32 [B], `language` int32 [B]; `reference_mel` [B, R, n_mels], without which
                 every clip has the default voice; `durations` int32 [B, T], known from an earlier search and used
-                in place of one (a clip whose durations are all 0 has no frames then). Other keys are ignored.
-            training: whether to drop out.
+                instead of one (a clip whose durations are all 0 then has no frames). Other keys are ignored.
+            training: whether to apply dropout.
             seed: int32 [2]; everything random in this call follows from it.
-            noise: for the flow decoder, float32 [B, F, n_mels] and [B] (the time) in place of drawn ones.
+            noise: for the flow decoder, float32 [B, F, n_mels] and [B] (the time) instead of random ones.
         """
         seed = tf.convert_to_tensor(seed, tf.int32)
         tokens = batch["tokens"]  # [B, T]
@@ -219,7 +219,7 @@ class XTTS(keras.Model):
         return Outputs(mel, mean, prediction, target, log_durations, durations, alignment, token_mask, frame_mask)
 
     def align(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Durations int32 [B, T] of the best alignment, to be given back as `durations` in later batches."""
+        """Durations int32 [B, T] of the best alignment, for use as `durations` in later batches."""
         token_mask = length_mask(batch["token_lengths"], dims(batch["tokens"])[1], self.compute_dtype)
         voice = self._voice_of(batch, False, None)
         states = self.encoder(batch["tokens"], token_mask, batch["language"], voice)
@@ -229,10 +229,9 @@ class XTTS(keras.Model):
         return path_to_durations(alignment_to_path(alignment, dims(batch["tokens"])[1]))
 
     def voice(self, reference_mel: tf.Tensor) -> tf.Tensor:
-        """Who speaks in [B, R, n_mels], natural log: float32 [B, D].
+        """The voice in [B, R, n_mels], natural log: float32 [B, D].
 
-        Frames at the floor, such as padding, are not listened to; a reference of nothing else has the default
-        voice.
+        Frames at the floor, such as padding, are ignored; a reference with no other frames has the default voice.
         """
         reference_mel = tf.cast(reference_mel, tf.float32)
         audible = tf.reduce_max(reference_mel, axis=2, keepdims=True) > math.log(self.log_floor) + AUDIBLE
@@ -264,7 +263,7 @@ class XTTS(keras.Model):
             steps: Euler steps of the flow decoder; more are finer.
             temperature: scale of the flow decoder's noise; less is calmer.
             seed: int32 [2], of that noise.
-            max_frames: F, with speech beyond it cut off, where shapes must be static; none: as long as it takes.
+            max_frames: F, where shapes must be static; longer speech is cut off there. None: as long as it takes.
         """
         token_mask = length_mask(token_lengths, dims(tokens)[1], self.compute_dtype)  # [B, T, 1]
         states = self.encoder(tokens, token_mask, language, voice)  # [B, T, C]
@@ -307,8 +306,8 @@ class XTTS(keras.Model):
     def _voice_of(self, batch: Mapping[str, tf.Tensor], training: bool, seed: tf.Tensor | None) -> tf.Tensor:
         clips = dims(batch["tokens"])[0]
         if "reference_mel" not in batch:
-            # One frame that is not listened to, so that all weights have a gradient in every batch. That it is not,
-            # is computed: grappler folds a mask of constant zeros into a tensor of the wrong shape.
+            # One frame that is masked, so that all weights have a gradient in every batch. The mask is computed and
+            # not a constant, because grappler folds constant zeros into a tensor of the wrong shape.
             never = batch["mel_lengths"][:, None, None] < 0
             return self.reference_encoder(normalise(batch["mel"][:, :1]), tf.cast(never, self.compute_dtype))
         voice = self.voice(batch["reference_mel"])  # [B, D]
@@ -321,7 +320,7 @@ class XTTS(keras.Model):
         """The alignment under which the frames are nearest to their tokens' mean mels: int32 [B, F]."""
         _, tokens, _ = dims(means)
         frames = dims(mel)[1]
-        # Log-likelihood under unit variance, without what is the same for all tokens of a frame.
+        # Log-likelihood under unit variance, without the terms that are equal for all tokens of a frame.
         likelihood = means @ tf.transpose(mel, [0, 2, 1])  # [B, T, F]
         likelihood -= 0.5 * tf.reduce_sum(tf.square(means), axis=2, keepdims=True)
         token = tf.range(tokens, dtype=tf.float32)[None] / _at_least_one(token_lengths - 1)  # [B, T], 0 to 1
@@ -330,7 +329,7 @@ class XTTS(keras.Model):
         return monotonic_alignment(likelihood, token_lengths, mel_lengths)
 
     def _per_frame(self, states: tf.Tensor, path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:
-        """Each frame's state, and where in its token it lies: [B, F, C + 2]."""
+        """The state of each frame's token, and the frame's position in that token: [B, F, C + 2]."""
         lasts = tf.cast(durations, tf.float32)  # [B, T]
         starts = tf.cumsum(lasts, axis=1, exclusive=True)
         per_frame = path @ tf.stack([starts, 1.0 / tf.maximum(lasts, 1.0)], axis=2)  # [B, F, 2]
@@ -353,7 +352,7 @@ def normalise(mel: tf.Tensor) -> tf.Tensor:
 def whole_durations(log_durations: tf.Tensor, token_lengths: tf.Tensor, speed: Any) -> tf.Tensor:
     """Durations in frames: int32 [B, T], at least 1 for each token, 0 beyond the text.
 
-    The ends are rounded and not the durations, so that rounding does not add up over a sentence.
+    The ends of tokens are rounded, not the durations, so that rounding errors do not add up over a sentence.
     """
     speed = tf.reshape(tf.cast(speed, tf.float32), [-1, 1])
     mask = tf.sequence_mask(token_lengths, dims(log_durations)[1], tf.float32)

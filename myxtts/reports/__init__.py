@@ -1,1 +1,1 @@
-"""Reports as single files that open anywhere."""
+"""Reports as single HTML files."""

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: nothing is fetched, nothing runs, and it reads on a phone, by day and by night.
+"""One self-contained HTML page: it fetches nothing, runs no script, and suits phones, light and dark mode.
 
 ```python
 from myxtts.reports.page import image, page, section, sound, table
@@ -63,7 +63,7 @@ def page(title: str, sections: Iterable[str], *, lead: str = "", language: str =
         title: plain text, of the window and of the heading.
         sections: HTML, as `section` makes it.
         lead: plain text under the heading.
-        language: code of the page's own words; texts of other languages find their direction by themselves.
+        language: of the page's own words; the direction of other texts is detected by the browser.
     """
     introduction = f'<p class="lead">{escape(lead)}</p>' if lead else ""
     return (
@@ -90,12 +90,12 @@ def paragraph(text: str, note: bool = False) -> str:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Collection[int] = (), note: str = ""
 ) -> str:
-    """A table of plain text, which scrolls by itself where it is wider than the screen.
+    """A table of plain text; one that is wider than the screen scrolls.
 
     Args:
         columns: headings.
         rows: as many values each.
-        numeric: positions of the columns that are set flush right.
+        numeric: positions of the columns that are aligned right.
         note: plain text below it.
     """
 
@@ -114,7 +114,7 @@ def table(
 
 
 def row(*parts: str) -> str:
-    """HTML side by side where there is room, and below one another on a phone."""
+    """HTML side by side, or stacked on a narrow screen."""
     return f'<div class="row">{"".join(parts)}</div>'
 
 
@@ -124,11 +124,11 @@ def figure(caption: str, *parts: str) -> str:
 
 
 def image(png: bytes, description: str, *, ratio: float | None = None) -> str:
-    """A PNG inside the page, as wide as there is room.
+    """A PNG inside the page, as wide as the page allows.
 
     Args:
         png: the file.
-        description: for those who cannot see it.
+        description: for people who cannot see it.
         ratio: width over height that the picture is stretched to; none: its own.
     """
     shape = f' style="aspect-ratio: {ratio:g}"' if ratio else ""
@@ -142,7 +142,7 @@ def sound(wav: bytes, description: str) -> str:
 
 
 def escape(text: object) -> str:
-    """Any value as text that no browser takes for HTML, inside of attributes too."""
+    """Any value as escaped text, for use between tags and in attributes."""
     return html.escape(str(text), quote=True)
 
 

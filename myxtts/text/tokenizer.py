@@ -163,19 +163,25 @@ class Tokenizer:
         # espeak-ng cannot be pickled; another process loads its own.
         return Tokenizer, (self.settings,)
 
-    def encode(self, text: str, language: str, ipa: str | None = None) -> np.ndarray:
+    def encode(self, text: str, language: str, ipa: str | None = None, *, normalized: bool = False) -> np.ndarray:
         """The ids of one text, int32 [n]. See `encode_batch`."""
-        return self.encode_batch([text], [language], [ipa])[0]
+        return self.encode_batch([text], [language], [ipa], normalized=normalized)[0]
 
     def encode_batch(
-        self, texts: Sequence[str], languages: Sequence[str], ipas: Sequence[str | None] | None = None
+        self,
+        texts: Sequence[str],
+        languages: Sequence[str],
+        ipas: Sequence[str | None] | None = None,
+        *,
+        normalized: bool = False,
     ) -> list[np.ndarray]:
         """The ids of many texts, each int32 [n], much faster than one by one.
 
         Args:
-            texts: as written; they are normalised here.
+            texts: as written; they are normalised here, unless `normalized`.
             languages: a code for each.
             ipas: for each its phonemes in IPA, taken as they are in place of the text, or None.
+            normalized: whether the texts come from `normalize`.
 
         Raises:
             UsageError: an unknown language, or lists of different lengths.
@@ -194,8 +200,8 @@ class Tokenizer:
                 places.setdefault(self._language(language), []).append(place)
         table = PHONEME_IDS if self.symbols == "phonemes" else SYMBOL_IDS
         for language, chosen in places.items():
-            normalized = [normalize(texts[place], language) for place in chosen]
-            for place, symbols in zip(chosen, self.transcribe(normalized, language), strict=True):
+            written = [texts[place] if normalized else normalize(texts[place], language) for place in chosen]
+            for place, symbols in zip(chosen, self.transcribe(written, language), strict=True):
                 result[place] = self._ids(symbols, table)
         return cast("list[np.ndarray]", result)
 

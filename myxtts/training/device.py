@@ -1,4 +1,4 @@
-"""Where training runs, set up before TensorFlow touches it: device, memory, precision, determinism."""
+"""The device that training runs on, set up before TensorFlow uses it: memory, precision, determinism."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Device:
     """What the step runs on.
 
     Attributes:
-        name: as TensorFlow calls it, `/GPU:0` or `/CPU:0`.
-        capability: compute capability of a GPU, such as (8, 9); none for a CPU, or if it is not known.
-        gpu_name: what the GPU is called, such as `NVIDIA GeForce RTX 4090`; none likewise.
+        name: TensorFlow's, `/GPU:0` or `/CPU:0`.
+        capability: compute capability of a GPU, such as (8, 9); None for a CPU, or if it is not known.
+        gpu_name: such as `NVIDIA GeForce RTX 4090`; None for a CPU, or if it is not known.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Device:
 
 
 def usable_gpus(device: str) -> Sequence[Gpu]:
-    """The GPUs that training could use, as TensorFlow orders them: none for `cpu`, and none where TensorFlow cannot
-    use those that are there."""
+    """The GPUs that training could use, in TensorFlow's order; none if `device` is `cpu` or TensorFlow cannot use
+    any."""
     if device == "cpu":
         return ()
     found = tf.config.list_physical_devices("GPU")
@@ -52,21 +52,22 @@ def usable_gpus(device: str) -> Sequence[Gpu]:
 
 
 def gpus_named(names: Sequence[str], present: Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs of these names; the driver numbers them differently, and may see more of them, or none.
+    """The memory of GPUs by name; the driver numbers GPUs differently from TensorFlow, and may see more of them, or
+    none.
 
     Args:
-        names: as TensorFlow has them.
-        present: as the driver has them.
+        names: from TensorFlow.
+        present: from the driver.
 
     Returns:
-        As many as there are names, of unknown memory where the driver knows none of that name.
+        One for each name; its memory is 0 (unknown) if the driver has no GPU of that name.
     """
     memory = {gpu.name: gpu.memory_bytes for gpu in present}
     return [Gpu(name, memory.get(name, 0)) for name in names]
 
 
 def prepare_device(config: TrainingConfig) -> Device:
-    """Chooses the device and sets it up, best before anything else runs in TensorFlow.
+    """Chooses the device and sets it up. Call it before anything else runs in TensorFlow.
 
     Raises:
         UsageError: `device` is gpu and there is none that TensorFlow can use, or it is cpu and a GPU is in use
@@ -101,7 +102,7 @@ def prepare_device(config: TrainingConfig) -> Device:
 
 
 def precision_policy(config: TrainingConfig, device: Device) -> str:
-    """The Keras dtype policy that `mixed_precision` stands for on this device."""
+    """The Keras dtype policy that `mixed_precision` means on this device."""
     if config.mixed_precision == "off":
         return "float32"
     if config.mixed_precision != "auto":

@@ -1,7 +1,7 @@
 """Stopping on request: the first SIGINT or SIGTERM lets the step finish, the second Ctrl-C ends the process at once.
 
-Python runs signal handlers between two lines of the main thread, and that thread spends its time inside TensorFlow.
-So the signal's number is read from a socket by a thread of its own, which can act whatever the main thread is doing.
+Python runs signal handlers only between two lines of the main thread, and that thread spends its time inside
+TensorFlow. So a thread of its own reads the signal's number from a socket, and can act whatever the main thread does.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def exit_code(number: int) -> int:
-    """What a process that was ended by a signal exits with, as shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    """The exit code of a process that was ended by a signal, as in shells: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + number
 
 
 class Interruption:
-    """Catches the signals while it is entered. Outside the main thread it catches none, since Python cannot.
+    """Context manager that catches the signals. It does nothing outside the main thread, where Python cannot.
 
     Args:
         on_first: called with the signal's number when the first one arrives, in another thread.

@@ -1,7 +1,8 @@
-"""The loop of a run: a batch, a step, and at set intervals losses, validation, a checkpoint, a report.
+"""The training loop: a batch, a step, and at set intervals losses, validation, a checkpoint, a report.
 
-A *batch* here is what one call of the compiled step consumes; a *step* in settings and messages is an optimizer step,
-that is `gradient_accumulation_steps` batches.
+It stands in `TrainingLoop._train`, in the order in which things happen. A *batch* here is what one call of the
+compiled step consumes; a *step* in settings and messages is an optimizer step, that is, `gradient_accumulation_steps`
+batches.
 """
 
 from __future__ import annotations
@@ -20,23 +21,22 @@ from myxtts.errors import DataError, TrainingError
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training import run_folder
-from myxtts.training.alignment_phases import REUSE, AlignmentPhases
-from myxtts.training.flight import Completed, Dispatched, Flight
-from myxtts.training.going_wrong import (
+from myxtts.training.alignment_cache import REUSE, AlignmentPhases
+from myxtts.training.checkpointing import Checkpointer
+from myxtts.training.failures import (
     NonFiniteWatch,
+    batches_of,
     is_out_of_memory,
-    loading_errors,
     out_of_memory,
     shapes_text,
 )
+from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.interruption import Interruption
-from myxtts.training.journal import Journal, Vocoder
-from myxtts.training.milestones import Milestones
 from myxtts.training.optimizer import create_optimizer
-from myxtts.training.progress import Observer, Progress
+from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
 from myxtts.training.record_file import RecordFile
-from myxtts.training.result import TrainingResult
 from myxtts.training.run_folder import RunFolder
+from myxtts.training.run_log import MelToAudio, RunLog
 from myxtts.training.step import MeanLosses, Shape, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
 from myxtts.training.training_data import TrainingData
@@ -44,23 +44,23 @@ from myxtts.training.training_state import RunState, TrainingState
 
 logger = logging.getLogger(__name__)
 
-FINISHED, INTERRUPTED, EARLY = "finished", "interrupted", "early stopping"
+FINISHED, INTERRUPTED, EARLY_STOPPING = "finished", "interrupted", "early stopping"
 
 
 class TrainingLoop:
-    """One part of a run, from where it stands until something ends it.
+    """Trains from where a run stands until something ends it.
 
     Args:
         model: what is trained.
         config: of the run.
         data: what it is trained on.
         folder: of the run, opened.
-        observer: is told how it goes.
-        monitor: measures it.
+        observer: is told how the run goes.
+        monitor: records times.
         synchronous: whether a call of the step returns only when the step is done, as on a CPU.
-        gpu_name: what the GPU that it runs on is called; none: it runs on a CPU.
+        gpu_name: name of the GPU it runs on; None on a CPU.
         vocoder: for TensorBoard's audio.
-        restored: where an earlier part ended.
+        restored: the state to resume from; None begins a new run.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TrainingLoop:
         *,
         synchronous: bool,
         gpu_name: str | None = None,
-        vocoder: Vocoder | None = None,
+        vocoder: MelToAudio | None = None,
         restored: TrainingState | None = None,
     ) -> None:
         self._config = config
@@ -86,26 +86,26 @@ class TrainingLoop:
         self._gpu_name = gpu_name
         self._vocoder = vocoder
         self._accumulate = config.training.gradient_accumulation_steps
-        self._steps = data.total_steps(config.training)
+        self._total_steps = data.total_steps(config.training)
         self._run = RunState() if restored is None else RunState(**vars(restored.run))
         self._began_at = self._run.batch
-        self._phases = AlignmentPhases(config.training, data, self._run)
-        optimizer = create_optimizer(config.training, self._steps, model.dtype_policy.name)
+        self._alignments = AlignmentPhases(config.training, data, self._run)
+        optimizer = create_optimizer(config.training, self._total_steps, model.dtype_policy.name)
         self._step = TrainingStep(model, optimizer, config, data.train.element_spec)
         if restored is not None:
-            restored.restore(self._step, self._phases.kept)
-            self._phases.enter(self._run.alignments, self._step)
+            restored.restore(self._step, self._alignments.cache)
+            self._alignments.enter(self._run.alignments, self._step)
         self._nonfinite = NonFiniteWatch(config.training.max_nonfinite_steps)
         self._losses: MeanLosses | None = None
         self._rates = Rates()
         self._compilations = 0
         self._logged_batch = self._run.batch
         self._shape: Shape = (0, 0, 0)
-        self._busy = 0.0  # seconds that the loop itself took, beside waiting and the compiled step
-        self._paused = 0.0
+        self._overhead = 0.0  # seconds that the loop itself took, besides waiting and the compiled step
+        self._paused = 0.0  # seconds in which no step ran: validating, copying for a checkpoint
 
     def run(self) -> TrainingResult:
-        """Trains; a run that has come to its end already is left as it is.
+        """Trains. A run that is complete already stays as it is.
 
         Raises:
             TrainingError: it cannot go on.
@@ -130,53 +130,59 @@ class TrainingLoop:
     def _open(self, stack: ExitStack) -> None:
         """Opens the files and starts the threads of the run; they are closed in the opposite order."""
         config, folder = self._config, self._folder.path
-        kept_until = self._began_at or None
+        keep_until = self._began_at or None
         config.to_yaml(folder / run_folder.CONFIG)
-        timing = RecordFile(folder / run_folder.TIMING, kept_until)
+        timing = RecordFile(folder / run_folder.TIMING, keep_until)
         stack.callback(timing.close)
         self._times = StepTimes(self._monitor, timing, config.data.hop_length / config.data.sample_rate)
         tensorboard = folder / run_folder.TENSORBOARD if config.training.enable_tensorboard else None
-        log = RecordFile(folder / run_folder.LOG, kept_until)
-        self._journal = Journal(log, tensorboard, self._monitor, config.data.sample_rate, self._vocoder)
-        stack.callback(self._journal.close)
-        self._journal.configuration(render_yaml(config, SECTIONS))
-        self._milestones = Milestones(
+        log = RecordFile(folder / run_folder.LOG, keep_until)
+        self._log = RunLog(log, tensorboard, self._monitor, config.data.sample_rate, self._vocoder)
+        stack.callback(self._log.close)
+        self._log.configuration(render_yaml(config, SECTIONS))
+        self._checkpointer = Checkpointer(
             self._step,
             self._run,
             self._data,
             config,
             self._folder,
-            self._phases.kept,
-            self._journal,
+            self._alignments.cache,
+            self._log,
             self._observer,
             self._monitor,
         )
-        stack.callback(self._milestones.writer.wait)
+        stack.callback(self._checkpointer.writer.wait)
         self._flight = Flight(self._completed, self._synchronous)
         stack.callback(self._flight.close)
 
     def _train(self) -> str:
-        """Steps until there is a reason to stop, which is returned."""
+        """Trains batch after batch; returns the reason to stop."""
+        training, run, clock = self._config.training, self._run, time.perf_counter
+        batches = batches_of(self._data.train)
         self._times.begin()
-        iterator = iter(self._data.train)
-        clock = time.perf_counter
         while True:
-            self._begin_phase()
-            began = clock()
-            batch = _next(iterator)
+            self._start_alignment_phase()
+
+            # The batch.
+            asked = clock()
+            batch = next(batches, None)
+            if batch is None:
+                raise DataError("the training data ended; it should go on without end")
             ready = clock()
+
+            # The step, as soon as fewer than two are in flight.
             self._flight.wait_for_slot()
             free = clock()
             compiled = self._note_shape(batch)
             called = clock()
             result = self._step(batch)
             returned = clock()
-            self._run.batch += 1
+            run.batch += 1
             self._flight.dispatched(
                 Dispatched(
-                    self._run.batch,
+                    run.batch,
                     result.completion,
-                    asked=began,
+                    asked=asked,
                     ready=ready,
                     returned=returned,
                     shape=self._shape,
@@ -184,62 +190,64 @@ class TrainingLoop:
                     payload=(batch.get("index"), result.durations),
                 )
             )
+
+            # What is due after an optimizer step: losses, validation, checkpoint.
             paused = self._paused
-            self._after_batch()
+            step = self._step_number
+            if run.batch % self._accumulate == 0:
+                if step % training.log_every == 0:
+                    self._log_losses()
+                validate = self._checkpointer.can_validate and step % training.validate_every == 0
+                save = step % training.save_every == 0
+                if validate or save:
+                    with self._pause():
+                        best = validate and self._checkpointer.validate(step, self._stopping)
+                        if best or save:
+                            self._checkpointer.save(step, best)
+
+            # What is due after an epoch: the performance report.
+            epoch = self._data.batches_per_epoch
+            if epoch and run.batch % (epoch * training.report_every_epochs) == 0:
+                self._times.flush()
+                self._observer.message(f"after epoch {run.batch // epoch:,}\n{self._monitor.get_summary_report()}")
+
             reason = self._reason_to_stop()
-            self._busy += clock() - began - (free - began) - (returned - called) - (self._paused - paused)
+            self._overhead += clock() - free - (returned - called) - (self._paused - paused)
             if reason is not None:
                 return reason
 
-    def _after_batch(self) -> None:
-        """Whatever is due after this many batches."""
-        training, batch = self._config.training, self._run.batch
-        if batch % self._accumulate == 0:
-            step = self._done
-            if step % training.log_every == 0:
-                self._log()
-            validate = self._milestones.can_validate and step % training.validate_every == 0
-            if validate or step % training.save_every == 0:
-                with self._pause():
-                    best = validate and self._milestones.validate(step, self._stopping)
-                    if best or step % training.save_every == 0:
-                        self._milestones.save(step, best)
-        epoch = self._data.batches_per_epoch
-        if epoch and batch % (epoch * training.report_every_epochs) == 0:
-            self._times.flush()
-            self._observer.message(f"after epoch {batch // epoch:,}\n{self._monitor.get_summary_report()}")
-
     def _end(self, reason: str) -> TrainingResult:
-        """Validates and saves what the run came to, and reports."""
+        """Validates and saves the final weights, and reports."""
         self._times.flush()
-        milestones, run = self._milestones, self._run
+        checkpointer, run, step = self._checkpointer, self._run, self._step_number
         best = False
         if reason != INTERRUPTED:
             if run.batch != self._logged_batch:
-                self._log()
-            if milestones.can_validate and run.validated_batch != run.batch:
-                best = milestones.validate(self._done, self._stopping)
+                self._log_losses()
+            if checkpointer.can_validate and run.validated_batch != run.batch:
+                best = checkpointer.validate(step, self._stopping)
                 if run.validated_batch != run.batch:
                     reason = INTERRUPTED
-        if best or milestones.saved_batch != run.batch:
-            milestones.save(self._done, best)
-        milestones.writer.wait()
-        self._journal.wait()
-        if milestones.writer.error is not None:
+        if best or checkpointer.saved_batch != run.batch:
+            checkpointer.save(step, best)
+        checkpointer.writer.wait()
+        self._log.wait()
+        if checkpointer.writer.error is not None:
             raise TrainingError(
-                f"the checkpoint of step {self._done:,}, the last, cannot be saved ({milestones.writer.error})"
+                f"the checkpoint of step {step:,}, the last, cannot be saved ({checkpointer.writer.error})"
             )
         result = self._result(reason, self._interruption.signal if reason == INTERRUPTED else None)
         self._observer.message(str(result))
         return result
 
     def _nothing_left(self, reason: str) -> TrainingResult:
-        """Says why, and what would let it go on."""
-        why = f"the run has done {self._done:,} of {self._steps:,} steps; raise --epochs or --max-steps to go on"
-        if reason == EARLY:
+        """Says why there is nothing to do, and what would let the run go on."""
+        step = self._step_number
+        why = f"the run has done {step:,} of {self._total_steps:,} steps; raise --epochs or --max-steps to go on"
+        if reason == EARLY_STOPPING:
             why = (
                 f"no better validation loss in {self._run.validations_without_gain:,} validations up to step "
-                f"{self._done:,}; raise early_stopping_patience to go on"
+                f"{step:,}; raise early_stopping_patience to go on"
             )
         self._observer.message(f"nothing left to do: {why}")
         return self._result(reason)
@@ -250,20 +258,20 @@ class TrainingLoop:
         return TrainingResult(
             reason=reason,
             signal=number,
-            step=self._done,
+            step=self._step_number,
             epoch=self._data.epoch_of(run.batch),
             loss=None if self._losses is None else self._losses.total,
             best_loss=run.best_loss,
             best_step=run.best_step,
-            checkpoint=self._folder.checkpoint(self._done),
+            checkpoint=self._folder.checkpoint(self._step_number),
             best_checkpoint=self._folder.best,
             skipped=self._step.skipped,
             compilations=self._compilations,
-            overhead_ms=1e3 * self._busy / batches,
+            overhead_ms=1e3 * self._overhead / batches,
             performance=self._monitor.get_summary(),
         )
 
-    # What is due, and when
+    # When to stop
 
     def _reason_to_stop(self) -> str | None:
         if self._nonfinite.stop:
@@ -271,44 +279,35 @@ class TrainingLoop:
         return self._ended() or (INTERRUPTED if self._stopping() else None)
 
     def _ended(self) -> str | None:
-        """Why the run has come to its end, if it has."""
-        if self._run.batch >= self._steps * self._accumulate:
+        """Why the run is complete; None if it is not."""
+        if self._run.batch >= self._total_steps * self._accumulate:
             return FINISHED
         patience = self._config.training.early_stopping_patience
         if patience is not None and self._run.validations_without_gain >= patience:
-            return EARLY
+            return EARLY_STOPPING
         return None
 
-    def _begin_phase(self) -> None:
-        phase = self._phases.due()
+    def _stopping(self) -> bool:
+        return self._interruption.signal is not None
+
+    # What the loop does
+
+    @property
+    def _step_number(self) -> int:
+        """Optimizer steps done."""
+        return self._run.batch // self._accumulate
+
+    def _start_alignment_phase(self) -> None:
+        phase = self._alignments.due()
         if phase is None:
             return
         with self._pause():
-            self._phases.enter(phase, self._step)
+            self._alignments.enter(phase, self._step)
         if phase == REUSE:
-            self._observer.message(f"step {self._done:,}  alignments are reused from here on")
-
-    def _log(self) -> None:
-        self._logged_batch = self._run.batch
-        self._rates = self._times.take_rates()
-
-        def show(losses: MeanLosses) -> None:
-            self._losses = losses
-            self._observer.logged(self._progress(self._run.batch))
-
-        self._journal.losses(self._done, self._run.batch, self._step.read(), self._rates, show)
-
-    @contextmanager
-    def _pause(self) -> Iterator[None]:
-        """Time that belongs to no step."""
-        began = time.perf_counter()
-        self._flight.drain()
-        yield
-        self._times.begin()
-        self._paused += time.perf_counter() - began
+            self._observer.message(f"step {self._step_number:,}  alignments are reused from here on")
 
     def _note_shape(self, batch: Mapping[str, tf.Tensor]) -> bool:
-        """Whether the step is about to be compiled, or traced, which the first call always is."""
+        """Whether the step is about to be compiled, or traced as in the first call."""
         training, expected = self._config.training, self._data.expected_shapes
         self._shape, new = self._step.note_shape(batch)
         if new and training.enable_xla_compilation and training.enable_graph_mode and not training.enable_eager_debug:
@@ -324,33 +323,44 @@ class TrainingLoop:
             return True
         return self._run.batch == self._began_at
 
-    # What others see
+    def _log_losses(self) -> None:
+        self._logged_batch = self._run.batch
+        self._rates = self._times.take_rates()
 
-    @property
-    def _done(self) -> int:
-        """Optimizer steps."""
-        return self._run.batch // self._accumulate
+        def show(losses: MeanLosses) -> None:
+            self._losses = losses
+            self._observer.logged(self._progress(self._run.batch))
 
-    def _stopping(self) -> bool:
-        return self._interruption.signal is not None
+        self._log.losses(self._step_number, self._run.batch, self._step.read(), self._rates, show)
+
+    @contextmanager
+    def _pause(self) -> Iterator[None]:
+        """No step is in flight meanwhile, and the time belongs to no step."""
+        began = time.perf_counter()
+        self._flight.drain()
+        yield
+        self._times.begin()
+        self._paused += time.perf_counter() - began
 
     def _completed(self, done: Completed) -> None:
-        """Called by the thread that watches the device."""
+        """Called for each completed step, by the thread that waits for the device."""
         index, durations = done.step.payload
         self._nonfinite.completed(done, index)
-        self._phases.completed(done, index, durations)
+        self._alignments.completed(done, index, durations)
         if self._times.completed(done):
             self._observer.progress(self._progress(done.step.batch))
 
-    def _progress(self, batch: int) -> Progress:
+    # What is reported
+
+    def _progress(self, batch: int) -> TrainingProgress:
         recent = self._times.rates()
         rates = recent if recent.steps else self._rates
-        left = self._steps * self._accumulate - batch
+        left = self._total_steps * self._accumulate - batch
         machine = self._monitor.latest_reading
         gpus = () if machine is None else machine.gpus
-        return Progress(
+        return TrainingProgress(
             step=batch // self._accumulate,
-            steps=self._steps,
+            steps=self._total_steps,
             epoch=self._data.epoch_of(max(0, batch - 1)) + 1,
             loss=None if self._losses is None else self._losses.total,
             learning_rate=None if self._losses is None else self._losses.learning_rate,
@@ -365,19 +375,11 @@ class TrainingLoop:
             f"{self._step.model.count_params():,} parameters",
             *([f"{epoch:,} batches an epoch"] if epoch else []),
             *([f"{shapes} shapes"] if shapes else []),
-            f"{self._steps:,} steps",
+            f"{self._total_steps:,} steps",
         ]
-        begins = f"continuing after step {self._done:,}" if self._began_at else "training"
+        begins = f"continuing after step {self._step_number:,}" if self._began_at else "training"
         self._observer.message(f"{begins} in {self._folder.path}: {', '.join(parts)}")
 
     def _announce_stop(self, number: int) -> None:
         again = "; again to stop at once" if number == signal.SIGINT else ""
         self._observer.message(f"{signal.Signals(number).name}: finishing the step and saving{again}")
-
-
-def _next(iterator: Iterator[Mapping[str, tf.Tensor]]) -> Mapping[str, tf.Tensor]:
-    with loading_errors():
-        batch = next(iterator, None)
-    if batch is None:
-        raise DataError("the training data ended; it should go on without end")
-    return batch

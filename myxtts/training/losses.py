@@ -1,39 +1,82 @@
-"""What the model is trained on, each part by itself.
+"""The losses that a model is trained on: a mapping, which is summed.
 
-Every part is a mean over the places that exist in the batch, in float32: padding a batch further, or adding empty
+To add a loss, write a function and give it a line in `LOSSES`. It is then trained on, and shown wherever losses are:
+in the log file, in TensorBoard, at validations.
+
+Each loss is a mean over the positions that exist in the batch, in float32. Padding a batch further, or adding empty
 places to it, changes none of them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import tensorflow as tf
 
 from myxtts.models.masking import masked_mean
 from myxtts.models.xtts import Outputs
 
-
-class Losses(NamedTuple):
-    """float32 scalars."""
-
-    total: tf.Tensor  # the sum of the others
-    prior: tf.Tensor  # how far frames are from their token's mean mel; what the alignment is learned by
-    decoder: tf.Tensor  # how far the decoder's output is from its target
-    duration: tf.Tensor  # how far predicted log-durations are from the alignment's
+TOTAL = "total"
 
 
-def compute_losses(outputs: Outputs, decoder: str) -> Losses:
+@dataclass(frozen=True)
+class Loss:
+    """One loss.
+
+    Attributes:
+        compute: from the model's outputs, the batch with its mels, and the kind of decoder (`regression` or `flow`)
+            to a float32 scalar.
+        weight: it is multiplied by this, in the total and wherever it is shown.
     """
-    Args:
-        outputs: of `XTTS`.
-        decoder: the model's: `regression` has absolute error, which keeps edges, `flow` squared, which its theory
-            asks for.
-    """
-    prior = masked_mean(0.5 * tf.square(outputs.mel - outputs.mean), outputs.frame_mask)
+
+    compute: Callable[[Outputs, Mapping[str, tf.Tensor], str], tf.Tensor]
+    weight: float = 1.0
+
+
+def prior_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
+    """How far frames are from their token's mean mel. The alignment is learned by this loss."""
+    return masked_mean(0.5 * tf.square(outputs.mel - outputs.mean), outputs.frame_mask)
+
+
+def decoder_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
+    """How far the decoder's output is from its target: the absolute error, which keeps edges, for `regression`; the
+    squared error, which the theory of flow matching asks for, for `flow`."""
     error = outputs.prediction - outputs.target
     error = tf.square(error) if decoder == "flow" else tf.abs(error)
-    error = masked_mean(error, outputs.frame_mask)
+    return masked_mean(error, outputs.frame_mask)
+
+
+def duration_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
+    """How far predicted log-durations are from those of the alignment."""
     durations = tf.math.log(tf.maximum(tf.cast(outputs.durations, tf.float32), 1.0))
-    duration = masked_mean(tf.square(outputs.log_durations - durations)[:, :, None], outputs.token_mask)
-    return Losses(prior + error + duration, prior, error, duration)
+    return masked_mean(tf.square(outputs.log_durations - durations)[:, :, None], outputs.token_mask)
+
+
+LOSSES: dict[str, Loss] = {
+    "prior": Loss(prior_loss),
+    "decoder": Loss(decoder_loss),
+    "duration": Loss(duration_loss),
+}
+
+
+def loss_names() -> tuple[str, ...]:
+    """The names of all losses, the total first: the order in which they are computed, summed and shown."""
+    return (TOTAL, *LOSSES)
+
+
+def compute_losses(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> dict[str, tf.Tensor]:
+    """All losses by name, float32 scalars; `total`, the sum of the others, comes first.
+
+    Args:
+        outputs: of `XTTS`.
+        batch: what the outputs were computed from.
+        decoder: the model's, `regression` or `flow`.
+    """
+    losses = {}
+    for name, loss in LOSSES.items():
+        value = loss.compute(outputs, batch, decoder)
+        losses[name] = value if loss.weight == 1.0 else loss.weight * value
+    return {TOTAL: functools.reduce(operator.add, losses.values()), **losses}

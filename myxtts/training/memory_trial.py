@@ -19,7 +19,7 @@ import tensorflow as tf
 from myxtts.config.config import XTTSConfig
 from myxtts.models.create import create_model
 from myxtts.training.device import precision_policy, prepare_device
-from myxtts.training.going_wrong import is_out_of_memory
+from myxtts.training.failures import is_out_of_memory
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
 

@@ -1,31 +1,34 @@
-"""What a run tells whoever watches it. The trainer prints nothing itself."""
+"""What a run reports: to an observer while it trains, and as its result. The trainer itself prints nothing."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from myxtts.performance.gpu_metrics import GpuReading
+from myxtts.performance.monitor import MonitorSummary
 from myxtts.performance.sampling import GIB
+from myxtts.training.losses import TOTAL
 from myxtts.training.step_times import Rates
-from myxtts.training.validation import Validation
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Progress:
-    """A run under way.
+class TrainingProgress:
+    """How far a run has come.
 
     Attributes:
-        step: optimizer steps done, and of how many.
-        epoch: passes over the clips begun, from 1.
-        loss: mean since the last reading of the losses; none before the first.
-        learning_rate: of the last step that was read.
-        rates: of the steps of late.
-        seconds_left: at this rate; none before there is one.
-        gpu: the one it runs on, if there is any, as last sampled.
+        step, steps: optimizer steps done, and in all.
+        epoch: the current one, from 1.
+        loss: mean total loss when it was last read; None before the first reading.
+        learning_rate: at that reading.
+        rates: of the last few steps.
+        seconds_left: until the end at this rate; None before the rate is known.
+        gpu: the last reading of the GPU it runs on, if there is one.
     """
 
     step: int
@@ -56,39 +59,101 @@ class Progress:
         return "  ".join(parts)
 
 
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run achieved, if it ended without an error.
+
+    Attributes:
+        reason: `finished`, `interrupted` or `early stopping`.
+        signal: number of the signal that interrupted it, or None.
+        step: optimizer steps done, those before a resume included.
+        epoch: passes over the clips completed.
+        loss: mean training loss when it was last read, or None.
+        best_loss, best_step: of the best validation, or None.
+        checkpoint: the last one written, or None.
+        best_checkpoint: the best one, or None.
+        skipped: steps skipped because loss or gradient was not finite.
+        compilations: shapes that the step was compiled for, since the start or the last resume.
+        overhead_ms: milliseconds per batch that the loop itself took, besides waiting and the compiled step.
+        performance: times since the start or the last resume.
+    """
+
+    reason: str
+    signal: int | None
+    step: int
+    epoch: int
+    loss: float | None
+    best_loss: float | None
+    best_step: int | None
+    checkpoint: Path | None
+    best_checkpoint: Path | None
+    skipped: int
+    compilations: int
+    overhead_ms: float
+    performance: MonitorSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        values = dict(vars(self))
+        values["performance"] = self.performance.to_dict()
+        for key in ("checkpoint", "best_checkpoint"):
+            values[key] = None if values[key] is None else str(values[key])
+        return values
+
+    def __str__(self) -> str:
+        """The report at the end of a run, for people."""
+        lines = [f"{self.reason} at step {self.step:,}, epoch {self.epoch:,}"]
+        if self.best_loss is not None and self.best_step is not None:
+            lines[0] += f"; best validation loss {self.best_loss:.4f} at step {self.best_step:,}"
+        if self.checkpoint is not None:
+            lines.append(f"saved in {self.checkpoint}")
+        lines.append(str(self.performance))
+        lines.append(
+            f"compiled shapes: {self.compilations}, skipped steps: {self.skipped:,}, "
+            f"loop overhead: {self.overhead_ms:.2f} ms per batch"
+        )
+        return "\n".join(lines)
+
+
 class Observer(Protocol):
-    """Who watches a run. Called from several threads, never two at a time for the same method."""
+    """Is told how a run goes. Called from several threads, but each method only from one at a time."""
 
     def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
-        """The step is about to be compiled for a shape (clips, frames, tokens): the how-manieth of how many."""
+        """The step is about to be compiled for a shape (clips, frames, tokens).
 
-    def progress(self, progress: Progress) -> None:
+        Args:
+            shape: of the batch.
+            number: counts the shapes so far, this one included.
+            expected: how many shapes the batches come in, if known.
+        """
+
+    def progress(self, progress: TrainingProgress) -> None:
         """About once a second."""
 
-    def logged(self, progress: Progress) -> None:
+    def logged(self, progress: TrainingProgress) -> None:
         """New losses were read."""
 
-    def validated(self, step: int, validation: Validation, best: bool) -> None:
-        """The validation clips were gone through."""
+    def validated(self, step: int, losses: Mapping[str, float], best: bool) -> None:
+        """The run was validated: the losses by name, and whether the total is the best so far."""
 
     def message(self, text: str) -> None:
-        """Something that happens once: where the run begins, what ends it, the performance report."""
+        """Anything else, such as where the run begins, why it ends, the performance report."""
 
 
 class LoggingObserver:
-    """Tells a run through `logging`, for programs that use the trainer as a library."""
+    """Reports through `logging`, for programs that use the trainer as a library."""
 
     def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
         logger.info("%s", compiling_text(shape, number, expected))
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         logger.debug("%s", progress)
 
-    def logged(self, progress: Progress) -> None:
+    def logged(self, progress: TrainingProgress) -> None:
         logger.info("%s", progress)
 
-    def validated(self, step: int, validation: Validation, best: bool) -> None:
-        logger.info("%s", validation_text(step, validation, best))
+    def validated(self, step: int, losses: Mapping[str, float], best: bool) -> None:
+        logger.info("%s", validation_text(step, losses, best))
 
     def message(self, text: str) -> None:
         logger.info("%s", text)
@@ -101,12 +166,10 @@ def compiling_text(shape: tuple[int, int, int], number: int, expected: int | Non
     return f"compiling the step for {clips} clips × {frames:,} frames × {tokens} tokens (shape {number}{of})"
 
 
-def validation_text(step: int, validation: Validation, best: bool) -> str:
+def validation_text(step: int, losses: Mapping[str, float], best: bool) -> str:
     """One line about a validation."""
-    return (
-        f"step {step:,}  validation loss {validation.total:.4f} (prior {validation.prior:.4f}, "
-        f"decoder {validation.decoder:.4f}, duration {validation.duration:.4f}){', the best so far' * best}"
-    )
+    parts = ", ".join(f"{name} {value:.4f}" for name, value in losses.items() if name != TOTAL)
+    return f"step {step:,}  validation loss {losses[TOTAL]:.4f} ({parts}){', the best so far' * best}"
 
 
 def time_text(seconds: float) -> str:

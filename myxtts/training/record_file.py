@@ -1,8 +1,8 @@
-"""Files of the run's folder that grow by a line of JSON at a time: losses and step times.
+"""Files of JSON lines in the run's folder: losses and step times.
 
-Lines are buffered and written by `flush`. A run that was killed leaves at most its last line half written; a resumed
-run first removes that and everything after the batch it resumes from, so that each step is told once. A disk without
-room costs lines and not the run.
+Lines are buffered and written by `flush`. A run that was killed leaves at most its last line half written. A resumed
+run first removes that line and everything after the batch it resumes from, so that each step is there once. If the
+disk is full, lines are lost and the run goes on.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class RecordFile:
     """Appends records to a file of JSON lines. Safe to use from several threads.
 
     Args:
-        path: of the file, created if need be.
-        keep_until: for a resumed run, the last batch to keep: records with a larger `batch` are removed. None begins
-            an empty file.
+        path: of the file; created if it does not exist.
+        keep_until: for a resumed run, the last batch to keep: records with a larger `batch` are removed. None starts
+            with an empty file.
 
     Raises:
         TrainingError: the file cannot be written.
@@ -48,12 +48,12 @@ class RecordFile:
         self._failed = False
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Adds a record; it has a `batch`, the number of batches done by then."""
+        """Adds a record; its `batch` is the number of batches done."""
         with self._lock:
             self._lines.append(_line(record))
 
     def flush(self) -> None:
-        """Writes what was added. Lines that the disk has no room for are lost, which is said once."""
+        """Writes the buffered lines. Lines that do not fit on the disk are lost, with one warning."""
         with self._lock:
             data = "".join(self._lines).encode()
             self._lines.clear()
@@ -71,7 +71,7 @@ class RecordFile:
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a file without lines that are not whole; none if there is no file."""
+    """The records of a file, without incomplete lines; none if there is no file."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The folder of a run: one run at a time, its checkpoints, which of them is newest, whole and best.
+"""The folder of a run: its lock, its checkpoints, which of them is the newest undamaged one and which the best.
 
 | in it | is |
 |---|---|
@@ -7,8 +7,8 @@
 | `best` | a link to the one with the lowest validation loss, or a file with its name where there are no links |
 | `log.jsonl`, `timing.jsonl` | losses, and the times of every step |
 | `tensorboard` | TensorBoard's files |
-| `nonfinite.json` | the clips of the steps that ended the run, if it came to that |
-| `lock` | held while a run is under way; the text in it says by whom |
+| `nonfinite.json` | the clips of the steps that ended the run, if a loss was not finite |
+| `lock` | locked while a run is active; the text in it is the process id |
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RunFolder:
     """A run's folder.
 
     Args:
-        path: of the folder, which need not exist.
+        path: of the folder, which need not exist yet.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -53,7 +53,7 @@ class RunFolder:
         self._descriptor: int | None = None
 
     def checkpoint(self, step: int) -> Path:
-        """Where the checkpoint of a step belongs."""
+        """The path of the checkpoint of a step."""
         return self.path / f"step-{step:08d}"
 
     def checkpoints(self) -> list[Path]:
@@ -75,11 +75,11 @@ class RunFolder:
         """The best checkpoint, if there is one."""
         return best_of_run(self.path)
 
-    def require_no_other(self, resume: bool) -> None:
-        """Raises what `open` would if the folder holds a run that is not to be resumed.
+    def require_free(self, resume: bool) -> None:
+        """Checks that the folder holds no run, unless that run is to be resumed.
 
         Raises:
-            UsageError: it does.
+            UsageError: it holds a run, and `resume` is false.
             TrainingError: it cannot be read.
         """
         if not resume and self.checkpoints():
@@ -88,13 +88,13 @@ class RunFolder:
             )
 
     def open(self, resume: bool) -> None:
-        """Takes the folder for this run, until the process ends or `close`.
+        """Locks the folder for this run, until `close` or the end of the process.
 
         Raises:
-            UsageError: another run is under way in it, or it holds one and `resume` is false.
+            UsageError: another run is active in it, or it holds one and `resume` is false.
             TrainingError: it cannot be read or written to.
         """
-        self.require_no_other(resume)
+        self.require_free(resume)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -105,7 +105,7 @@ class RunFolder:
         except BlockingIOError:
             holder = os.read(descriptor, 100).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
-            raise UsageError(f"{self.path}: a run is under way here (process {holder})") from None
+            raise UsageError(f"{self.path}: a run is active here (process {holder})") from None
         except OSError as error:
             logger.warning(
                 "%s: this file system has no locks (%s); start only one run here", self.path, error.strerror
@@ -119,18 +119,18 @@ class RunFolder:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def close(self) -> None:
-        """Gives the folder free."""
+        """Releases the folder, so that another run can use it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def newest_whole(self) -> tuple[Checkpoint, TrainingState] | None:
-        """The newest checkpoint that can be resumed; a damaged one is passed over with a warning.
+        """The newest checkpoint that can be resumed; damaged ones are skipped with a warning.
 
         Raises:
-            CheckpointError: there are checkpoints, and none of them is whole.
+            CheckpointError: there are checkpoints, and all of them are damaged.
         """
-        # TensorFlow comes with it, which whoever only looks at the folder does not need.
+        # Imports TensorFlow, which is not needed to look at the folder.
         from myxtts.training.training_state import TrainingState
 
         found = self.checkpoints()

@@ -1,13 +1,14 @@
 """One training step, compiled: batch in, weights moved, nothing read back.
 
-Losses are added up on the device and fetched when someone asks (`TrainingStep.read`). What a step returns is three
-numbers, which tell whoever waits for them that the device has completed it, and the alignment it found.
+Losses are summed on the device and fetched on request (`TrainingStep.read`). A step returns three numbers, which can
+be read as soon as the device has completed it, and the alignment it found.
 
 A step whose loss or gradient is not finite moves no weight. It is counted. With gradient accumulation such a batch
-counts as one of its optimizer step, with a gradient of zero.
+counts as one of its optimizer step's batches, with a gradient of zero.
 
 Under XLA the step is two programs in one graph: the gradient, compiled for every shape of batch, and the update,
-which knows no shape and is compiled once. As one program, every shape would take half as long again to compile.
+which does not depend on the shape and is compiled once. As one program, every shape would take 1.5 times as long to
+compile.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.models.xtts import XTTS
-from myxtts.training.flat_weights import FlatWeights
-from myxtts.training.kept_alignments import KeptAlignments
-from myxtts.training.losses import compute_losses
+from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.losses import TOTAL, compute_losses, loss_names
+from myxtts.training.optimizer import FlatWeights
 
 Batch = Mapping[str, tf.Tensor]
 Shape = tuple[int, int, int]  # clips, frames, tokens
 
-# What `totals` holds: sums over the batches since the last reading, and the last learning rate.
-_SUMS = ("total", "prior", "decoder", "duration", "gradient_norm", "batches", "learning_rate")
+# What `totals` holds after the losses: sums over the batches since the last reading, and the last learning rate.
+_AFTER_LOSSES = ("gradient_norm", "batches", "learning_rate")
 
-# Below this a smaller loss scale cannot be what is missing: the gradient itself is not finite.
+# At this scale or below, lowering the loss scale does not help: the gradient itself is not finite.
 _LEAST_LOSS_SCALE = 1.0
 
 
@@ -48,7 +49,7 @@ class StepResult(NamedTuple):
 
 class _Gradient(NamedTuple):
     gradients: list[tf.Tensor]  # of the loss, as vectors, scaled if the optimizer scales it
-    losses: tf.Tensor  # [4]
+    losses: tf.Tensor  # [L], the total first
     clips: tf.Tensor
     frames: tf.Tensor
     durations: tf.Tensor  # [B, T]
@@ -58,39 +59,47 @@ class _Gradient(NamedTuple):
 class MeanLosses:
     """Means over the batches since the last reading, without those that were skipped.
 
-    `batches` is 0, and the others are too, if all of them were.
+    Attributes:
+        losses: by name, the total first.
+        gradient_norm: before clipping.
+        batches: how many; if 0, because all were skipped, the means are 0 too.
+        learning_rate: of the last batch.
     """
 
-    total: float
-    prior: float
-    decoder: float
-    duration: float
+    losses: Mapping[str, float]
     gradient_norm: float
     batches: int
     learning_rate: float
 
+    @property
+    def total(self) -> float:
+        return self.losses[TOTAL]
+
     @classmethod
     def of(cls, totals: tf.Tensor) -> MeanLosses:
-        """From what `TrainingStep.read` gave; waits for the device."""
-        values = dict(zip(_SUMS, totals.numpy().tolist(), strict=True))
-        batches, learning_rate = values.pop("batches"), values.pop("learning_rate")
-        means = {name: value / max(batches, 1.0) for name, value in values.items()}
-        return cls(**means, batches=int(batches), learning_rate=learning_rate)
+        """From the result of `TrainingStep.read`; waits for the device."""
+        *sums, batches, learning_rate = totals.numpy().tolist()
+        *losses, gradient_norm = (value / max(batches, 1.0) for value in sums)
+        return cls(dict(zip(loss_names(), losses, strict=True)), gradient_norm, int(batches), learning_rate)
+
+    def to_dict(self) -> dict[str, float]:
+        """For a line of the log file."""
+        return {**self.losses, **{name: getattr(self, name) for name in _AFTER_LOSSES}}
 
 
 class TrainingStep:
-    """The step of a run, with what it counts.
+    """The compiled step of a run, and its counters.
 
     Args:
         model: what is trained.
         optimizer: built here, for the model's weights.
-        config: of `training` the seed and how the step is run; of `data` what a mel is.
+        config: `training` sets the seed and how the step is run; `data` defines a mel.
         spec: the `element_spec` of the batches.
 
     Attributes:
         weights: of the model, as the vectors that the optimizer was built for.
-        state: by name, the variables beside weights and optimizer that a resumed run needs.
-        shapes: how often each shape was seen, in the order they were first seen.
+        state: by name, the variables that a resumed run needs besides weights and optimizer.
+        shapes: how often each shape was seen, in order of first use.
     """
 
     def __init__(
@@ -112,7 +121,7 @@ class TrainingStep:
         self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._skipped = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._skipped_in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._totals = tf.Variable(tf.zeros([len(_SUMS)]), trainable=False)
+        self._totals = tf.Variable(tf.zeros([len(loss_names()) + len(_AFTER_LOSSES)]), trainable=False)
         self.state = {
             "batches": self._batches,
             "skipped": self._skipped,
@@ -141,9 +150,9 @@ class TrainingStep:
         self.shapes[shape] = seen + 1
         return shape, not seen
 
-    def use_alignments(self, kept: KeptAlignments) -> None:
-        """From now on, take the alignment of every clip from `kept` in place of searching for it."""
-        known = kept.on_device()
+    def use_alignments(self, cache: AlignmentCache) -> None:
+        """From now on, take the alignment of every clip from `cache` instead of searching for it."""
+        known = cache.on_device()
 
         def gradient(batch: Batch) -> _Gradient:
             return self._gradient({**batch, "durations": known(batch["index"], batch["tokens"])})
@@ -152,7 +161,8 @@ class TrainingStep:
         self.shapes.clear()
 
     def read(self) -> tf.Tensor:
-        """The sums since the last reading, for `MeanLosses.of`; begins new ones. Does not wait for the device."""
+        """The sums since the last reading, for `MeanLosses.of`; then they start again at zero. Does not wait
+        for the device."""
         return self._read()
 
     @property
@@ -177,19 +187,19 @@ class TrainingStep:
         seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
         with tf.GradientTape() as tape:
             outputs = self.model(features, training=True, seed=seed)
-            losses = compute_losses(outputs, self.model.decoder_kind)
-            scaled = self.optimizer.scale_loss(losses.total)
+            losses = compute_losses(outputs, features, self.model.decoder_kind)
+            scaled = self.optimizer.scale_loss(losses[TOTAL])
         gradients = tape.gradient(scaled, self.model.trainable_variables)
         return _Gradient(
             self.weights.flatten(gradients),
-            tf.stack(losses),
+            tf.stack(list(losses.values())),
             tf.math.count_nonzero(features["mel_lengths"], dtype=tf.float32),
             tf.reduce_sum(tf.cast(features["mel_lengths"], tf.float32)),
             tf.cast(outputs.durations, tf.float32),
         )
 
     def _update(self, gradient: _Gradient) -> tf.Tensor:
-        """Moves the weights and counts; what tells of the completion, float32 [3]."""
+        """Moves the weights and counts; returns the step's `completion`."""
         scale = tf.constant(1.0)
         unscaled = gradient.gradients
         if self._scales_loss:
@@ -201,14 +211,14 @@ class TrainingStep:
         learning_rate = tf.cast(self.optimizer.learning_rate, tf.float32)
         self._apply(finite, gradient.gradients)
 
-        # A gradient that overflows under a large loss scale is how the scale is found, and not a fault.
-        faulty = ~finite & (~finite_loss | (scale <= _LEAST_LOSS_SCALE))
+        # A gradient that overflows under a large loss scale is no failure: this is how the scale is found.
+        failed = ~finite & (~finite_loss | (scale <= _LEAST_LOSS_SCALE))
         sums = tf.concat([gradient.losses, [norm, 1.0]], axis=0)
         sums = tf.where(finite, sums, tf.zeros_like(sums)) + self._totals[:-1]
         self._totals.assign(tf.concat([sums, learning_rate[None]], axis=0))
         self._batches.assign_add(1)
         self._skipped.assign_add(tf.cast(~finite, tf.int64))
-        in_a_row = tf.where(faulty, self._skipped_in_a_row + 1, tf.zeros([], tf.int64))
+        in_a_row = tf.where(failed, self._skipped_in_a_row + 1, tf.zeros([], tf.int64))
         self._skipped_in_a_row.assign(in_a_row)
         return tf.stack([tf.cast(in_a_row, tf.float32), gradient.clips, gradient.frames])
 
@@ -222,7 +232,7 @@ class TrainingStep:
 
         def skip() -> tf.Tensor:
             if self._accumulates:
-                # Keras ends an optimizer step after so many calls, so a batch that adds nothing is a call, too.
+                # Keras ends an optimizer step after a number of calls, so a batch that adds nothing is a call too.
                 inner.apply([tf.zeros_like(one) for one in gradients], vectors)
             return tf.constant(0)
 
@@ -230,7 +240,7 @@ class TrainingStep:
         if not self._scales_loss:
             tf.cond(finite, apply, skip)
         else:
-            self.optimizer.apply(gradients, vectors)  # skips by itself, and lowers the scale
+            self.optimizer.apply(gradients, vectors)  # skips the step itself, and lowers the scale
             if self._accumulates:
                 tf.cond(self.optimizer.check_finite(gradients), lambda: tf.constant(0), skip)
         self.weights.scatter()
@@ -243,17 +253,17 @@ class TrainingStep:
 
 
 def fold_seed(seed: int) -> int:
-    """A seed of up to 63 bits as the 31 that a seed in graph has room for."""
+    """A seed of up to 63 bits as 31 bits, the most that a seed in a graph can have."""
     return (seed ^ (seed >> 31)) & 0x7FFFFFFF
 
 
 def _step(
     batch: Batch, gradient: Callable[[Batch], _Gradient], update: Callable[[_Gradient], tf.Tensor]
 ) -> StepResult:
-    found = gradient(batch)
-    return StepResult(update(found), found.durations)
+    computed = gradient(batch)
+    return StepResult(update(computed), computed.durations)
 
 
 def any_length(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """Any number of clips, tokens, frames and samples, and the number of mel bands as it is."""
+    """The spec with any number of clips, tokens, frames and samples; only the number of mel bands stays fixed."""
     return tf.TensorSpec([None] * min(2, spec.shape.rank) + spec.shape.as_list()[2:], spec.dtype)

@@ -29,7 +29,7 @@ from myxtts.models.create import create_model
 from myxtts.models.masking import length_mask
 from myxtts.models.xtts import XTTS, Outputs
 from myxtts.training.device import Device, precision_policy
-from myxtts.training.losses import compute_losses
+from myxtts.training.losses import TOTAL, compute_losses
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import Shape, TrainingStep
 
@@ -155,16 +155,16 @@ def _programs(model: XTTS, config: XTTSConfig, batch: Batch) -> dict[str, Progra
         token_mask=token_mask,
         frame_mask=frame_mask,
     )
-    programs["losses"] = compiled(lambda one: compute_losses(one, model.decoder_kind), outputs)
+    programs["losses"] = compiled(lambda one: compute_losses(one, features, model.decoder_kind), outputs)
 
     def losses(one: Batch) -> Any:
         features = add_device_features(one, log_mel, settings)
-        return compute_losses(model(features, training=True, seed=_SEED), model.decoder_kind)
+        return compute_losses(model(features, training=True, seed=_SEED), features, model.decoder_kind)
 
     def gradient(one: Batch) -> Any:
         with tf.GradientTape() as tape:
             found = losses(one)
-        return found, tape.gradient(found.total, model.trainable_variables)
+        return found, tape.gradient(found[TOTAL], model.trainable_variables)
 
     programs[FORWARD] = compiled(losses, dict(batch))
     programs[GRADIENT] = compiled(gradient, dict(batch))

@@ -1,7 +1,7 @@
-"""What every step cost and how long it waited for data, as it is measured, kept and told.
+"""How long every step took and how long it waited for data.
 
-A step's stall is defined in `myxtts.performance.stall`. Between `begin` and the next `begin` steps follow one
-another; what the loop does in between (validating, saving) belongs to no step.
+A step's stall is defined in `myxtts.performance.stall`. After `begin` the steps follow one another without a gap;
+what the loop does before the next `begin` (validating, saving) belongs to no step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from myxtts.performance.stall import StepTimeline
 from myxtts.training.flight import Completed
 from myxtts.training.record_file import RecordFile
 
-# Times are worked up in bulk: often enough to be watched, seldom enough to cost nothing.
+# Times are processed in groups: often enough to be watched, rarely enough to cost nothing.
 _MOST_PENDING = 64
 _LONGEST_PENDING = 1.0
 
@@ -24,7 +24,7 @@ COMPILING = "compile the step"
 
 @dataclass(frozen=True)
 class Rates:
-    """Means over a number of steps; steps that were compiled are not among them.
+    """Means over a number of steps, without those that were compiled first.
 
     Attributes:
         steps: how many.
@@ -51,11 +51,11 @@ class Rates:
 
 
 class StepTimes:
-    """Works up the times of completed steps: for the monitor, the timing file and the progress line.
+    """Computes the times of completed steps: for the monitor, the timing file and the progress line.
 
     Args:
         monitor: gets every step, and the time of each compilation as an operation.
-        file: gets a line per step; none: no file.
+        file: gets a line per step; None writes none.
         frame_seconds: seconds from one mel frame to the next.
     """
 
@@ -71,13 +71,13 @@ class StepTimes:
         self._sums = dict.fromkeys(("steps", "clips", "frames", "data", "stall", "seconds"), 0.0)
 
     def begin(self) -> None:
-        """Steps begin here, or again after something else; none is in flight."""
+        """Starts the clock of the next steps. None may be in flight."""
         with self._lock:
             self._flush()
             self._origin = time.perf_counter()
 
     def completed(self, done: Completed) -> bool:
-        """Takes in a step; whether a stretch of steps was worked up, so that `rates` has news."""
+        """Adds a completed step; returns whether `rates` has changed."""
         with self._lock:
             self._pending.append(done)
             if len(self._pending) < _MOST_PENDING and done.at - self._flushed < _LONGEST_PENDING:
@@ -86,12 +86,12 @@ class StepTimes:
             return True
 
     def flush(self) -> None:
-        """Works up everything so far."""
+        """Processes all steps so far."""
         with self._lock:
             self._flush()
 
     def take_rates(self) -> Rates:
-        """Means since the last call."""
+        """Means since the last call of this method."""
         with self._lock:
             self._flush()
             rates = self._rates()

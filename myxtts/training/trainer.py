@@ -1,4 +1,4 @@
-"""Trains a voice: data, model, one compiled step after another, and everything that is kept of it."""
+"""Trains a voice: prepares device, data and model, and runs the training loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -17,15 +16,16 @@ from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import CheckpointError, UsageError
-from myxtts.models.checkpoint import WEIGHTS, Checkpoint, differences, read_checkpoint, read_weights
+from myxtts.models.checkpoint import WEIGHTS, Checkpoint, as_checkpoint, differences, read_weights
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
 from myxtts.training.device import precision_policy, prepare_device
-from myxtts.training.journal import Vocoder
-from myxtts.training.loop import TrainingData, TrainingLoop, TrainingResult
-from myxtts.training.progress import LoggingObserver, Observer
+from myxtts.training.loop import TrainingLoop
+from myxtts.training.progress import LoggingObserver, Observer, TrainingResult
 from myxtts.training.run_folder import RunFolder
+from myxtts.training.run_log import MelToAudio
+from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class XTTSTrainer:
     Args:
         config: everything about the run.
         model: what to train; none: a new model as the configuration describes it.
-        resume: continue the run in `checkpoint_dir` where its newest whole checkpoint stands; begin it if there is
-            none.
-        init_from: a checkpoint whose weights a new run starts with, such as another voice's.
-        observer: is told how the run goes; none: it is logged.
-        vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; none: no audio is written there.
+        resume: continue the run in `checkpoint_dir` from its newest undamaged checkpoint; if there is none, begin.
+        init_from: a checkpoint whose weights a new run starts with, such as another voice's: its folder, or what
+            `read_checkpoint` returned.
+        observer: is told how the run goes; None logs it.
+        vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
 
     Raises:
-        UsageError: the folder holds another run, or the device cannot be had.
+        UsageError: the folder holds another run, or the device cannot be used.
         CheckpointError: a checkpoint cannot be used with this configuration.
     """
 
@@ -70,9 +70,9 @@ class XTTSTrainer:
         model: XTTS | None = None,
         *,
         resume: bool = False,
-        init_from: str | os.PathLike[str] | None = None,
+        init_from: str | os.PathLike[str] | Checkpoint | None = None,
         observer: Observer | None = None,
-        vocoder: Vocoder | None = None,
+        vocoder: MelToAudio | None = None,
     ) -> None:
         self.config = config
         self.observer: Observer = observer or LoggingObserver()
@@ -95,7 +95,7 @@ class XTTSTrainer:
                 checkpoint, self._restored = found
                 _require_same(checkpoint, config)
             elif init_from is not None:
-                self._start_from(read_checkpoint(Path(init_from)))
+                self._start_from(as_checkpoint(init_from))
 
     def prepare_datasets(
         self, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
@@ -103,12 +103,12 @@ class XTTSTrainer:
         """Prepares the data set as `preprocessing_mode` says.
 
         Args:
-            progress: watches the store being made.
+            progress: is told how the making of the store goes.
             dataset: the configuration's, if it was read already.
 
         Returns:
-            The training batches, epoch after epoch without end, from where a resumed run stands; and one pass over
-            the validation batches.
+            The training batches, epoch after epoch without end, beginning where a resumed run continues; and one pass
+            over the validation batches.
 
         Raises:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
@@ -136,20 +136,21 @@ class XTTSTrainer:
     def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
         """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
 
-        A resumed run for which nothing is left to do is left as it is.
+        A resumed run that is complete already stays as it is.
 
         Args:
-            train_dataset: from `prepare_datasets`, or any dataset of such batches (docs/training.md). Such a one is
-                repeated, and begins anew when a run is resumed.
-            val_dataset: one pass over batches to validate with; none: no validation, and no best checkpoint.
+            train_dataset: from `prepare_datasets`, or any other dataset of such batches (docs/training.md). Another
+                dataset is repeated, and a resumed run starts with its first batch again.
+            val_dataset: one pass over the validation batches; without it there is no validation and no best
+                checkpoint.
 
         Raises:
             TrainingError: it cannot go on: loss not finite, no memory, or the last checkpoint cannot be written.
             DataError: a batch cannot be loaded.
-            UsageError: nothing says how long to train, or this trainer has trained already.
+            UsageError: the length of the run is not known, or this trainer has trained already.
         """
         if self._closed:
-            raise UsageError("this trainer has trained, or failed; make another one, with resume=True to go on")
+            raise UsageError("this trainer has trained, or failed; create another one, with resume=True to go on")
         try:
             if self.config.training.enable_eager_debug or not self.config.training.enable_graph_mode:
                 logger.warning("%s", EAGER_WARNING)
@@ -169,7 +170,7 @@ class XTTSTrainer:
                     vocoder=self.vocoder,
                     restored=self._restored,
                 )
-                # What was read from the checkpoint is in variables now, and need not be in memory twice.
+                # The restored arrays are in variables now; free the copy.
                 self._restored = None
                 return loop.run()
         finally:
@@ -177,7 +178,7 @@ class XTTSTrainer:
             self.close()
 
     def close(self) -> None:
-        """Gives the run's folder free, for a trainer that is not to train after all; `train` does it at its end."""
+        """Releases the run's folder. `train` does this at its end; call it only if you do not train."""
         self._closed = True
         self.monitor.stop_sampling()
         self.folder.close()
@@ -209,7 +210,7 @@ class XTTSTrainer:
             raise UsageError("the training data is empty")
         known = cardinality > 0
         if not known and self.config.training.max_steps is None:
-            raise UsageError("max_steps should be set, since nobody knows how long an epoch of this data is")
+            raise UsageError("set max_steps: the length of an epoch of this data is not known")
         repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
         return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
 
@@ -221,4 +222,4 @@ class XTTSTrainer:
 
 def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:
     if found := differences(checkpoint, config):
-        raise CheckpointError(f"{checkpoint.path}: of another configuration: {'; '.join(found)}")
+        raise CheckpointError(f"{checkpoint.path}: trained with another configuration: {'; '.join(found)}")

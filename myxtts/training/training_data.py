@@ -1,4 +1,4 @@
-"""What a run trains on, and what it knows about it."""
+"""The data of a run, and what is known about it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class TrainingData:
     Attributes:
         train: batches without end.
         validation: one pass over the validation batches, or None.
-        batches_per_epoch: None if nobody knows.
-        expected_shapes: shapes that the batches come in; None if nobody knows.
+        batches_per_epoch: None if not known.
+        expected_shapes: how many shapes the batches come in; None if not known.
         position: where `train` begins; None for data that cannot be resumed.
-        ids: of the clips, by a batch's `index`.
+        ids: of the clips; a batch's `index` are positions in this list.
         token_lengths: int [N], of the same clips.
-        origin: what checkpoints tell of the data: the training `speakers`, and `clips`, a hash of the training clips.
+        origin: what checkpoints say about the data: `speakers`, and `clips`, a hash of the training clips.
     """
 
     train: tf.data.Dataset
@@ -38,13 +38,13 @@ class TrainingData:
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def total_steps(self, config: TrainingConfig) -> int:
-        """Optimizer steps of the whole run: `max_steps`, or as many as the epochs have."""
+        """Optimizer steps of the whole run: `max_steps`, or those of all epochs."""
         if config.max_steps is not None or self.batches_per_epoch is None:
             return config.max_steps or 1
         return max(1, config.epochs * self.batches_per_epoch // config.gradient_accumulation_steps)
 
     def epoch_of(self, batch: int) -> int:
-        """The epoch that batch number `batch` (from 0) is in, from 0."""
+        """The epoch of batch number `batch`, both from 0."""
         return batch // self.batches_per_epoch if self.batches_per_epoch else 0
 
     def clip_names(self, index: Sequence[int]) -> list[str]:

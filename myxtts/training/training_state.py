@@ -1,7 +1,7 @@
-"""What a resumed run needs beside the model that speaks: weights as they are trained, optimizer, counters, position.
+"""What a resumed run needs besides the averaged model: trained weights, optimizer, counters, position in the data.
 
 Two files in the checkpoint's folder: `training.npz`, arrays without pickle, and `training.json`, everything else.
-Nothing random is saved, because nothing random is kept: what a step draws follows from the seed and its number.
+No random state is saved, because there is none: what a step draws follows from the seed and the step's number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from myxtts.data.batches.position import Position
 from myxtts.errors import CheckpointError
-from myxtts.training.kept_alignments import KeptAlignments
+from myxtts.training.alignment_cache import SEARCH, AlignmentCache
 from myxtts.training.step import TrainingStep
 
 ARRAYS = "training.npz"
@@ -27,15 +27,15 @@ VALUES = "training.json"
 
 @dataclass
 class RunState:
-    """Where a run stands, in numbers that live on the host.
+    """How far a run has come, in numbers on the host.
 
     Attributes:
         batch: batches done.
-        position: the next batch of the data; none for data that cannot be resumed.
-        validated_batch: batches done at the last validation; none if there was none.
-        best_loss: the lowest validation loss so far, and the step it was reached at.
-        validations_without_gain: since then.
-        alignments: `search`, `keep` or `reuse`.
+        position: the next batch of the data; None for data that cannot be resumed.
+        validated_batch: batches done at the last validation; None before the first.
+        best_loss, best_step: the lowest validation loss so far, and its step.
+        validations_without_gain: validations since then.
+        alignments: the phase of `AlignmentPhases`: `search`, `keep` or `reuse`.
     """
 
     batch: int = 0
@@ -44,7 +44,7 @@ class RunState:
     best_loss: float | None = None
     best_step: int | None = None
     validations_without_gain: int = 0
-    alignments: str = "search"
+    alignments: str = SEARCH
 
     def to_dict(self) -> dict[str, Any]:
         values = asdict(self)
@@ -59,12 +59,12 @@ class RunState:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """A run, taken down at one moment.
+    """A snapshot of a run.
 
     Attributes:
-        run: where it stands.
+        run: how far it has come.
         optimizer: the settings that decide which variables the optimizer has.
-        arrays: by name, everything that lives in variables.
+        arrays: the values of all variables, by name.
     """
 
     run: RunState
@@ -72,18 +72,18 @@ class TrainingState:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def capture(cls, run: RunState, step: TrainingStep, kept: KeptAlignments | None) -> TrainingState:
-        """Copies everything from the device; waits for it."""
+    def capture(cls, run: RunState, step: TrainingStep, cache: AlignmentCache | None) -> TrainingState:
+        """Copies everything from the device, and waits for it."""
         arrays = {name: np.array(variable.numpy()) for name, variable in _variables(step).items()}
-        if kept is not None and run.alignments != "search":
-            arrays |= {"alignments/durations": kept.durations.copy(), "alignments/known": kept.known.copy()}
+        if cache is not None and run.alignments != SEARCH:
+            arrays |= {"alignments/durations": cache.durations.copy(), "alignments/known": cache.known.copy()}
         return cls(RunState(**vars(run)), _optimizer_settings(step.optimizer), arrays)
 
-    def restore(self, step: TrainingStep, kept: KeptAlignments | None) -> None:
+    def restore(self, step: TrainingStep, cache: AlignmentCache | None) -> None:
         """Puts everything back.
 
         Raises:
-            CheckpointError: the model or the optimizer has other variables now.
+            CheckpointError: the model, the optimizer or the losses have other variables now.
         """
         now = _optimizer_settings(step.optimizer)
         changed = [f"{key} {old} → {now.get(key)}" for key, old in self.optimizer.items() if old != now.get(key)]
@@ -98,9 +98,9 @@ class TrainingState:
                     "--init-from begins a new run with its weights"
                 )
             variable.assign(saved)
-        if kept is not None and "alignments/known" in self.arrays:
-            kept.durations[:] = self.arrays["alignments/durations"]
-            kept.known[:] = self.arrays["alignments/known"]
+        if cache is not None and "alignments/known" in self.arrays:
+            cache.durations[:] = self.arrays["alignments/durations"]
+            cache.known[:] = self.arrays["alignments/known"]
 
     def write(self, folder: Path) -> None:
         """Writes both files into `folder`."""

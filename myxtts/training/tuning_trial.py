@@ -20,8 +20,8 @@ from myxtts.hardware import usable_cpus
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator
 from myxtts.performance.tuning import Axis, TrialFailed
 from myxtts.training.device import Device
+from myxtts.training.failures import is_out_of_memory
 from myxtts.training.feeding import buffered, drain, warm_batches
-from myxtts.training.going_wrong import is_out_of_memory
 from myxtts.training.measured_steps import StepRunner
 from myxtts.training.step import Shape
 

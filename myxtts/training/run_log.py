@@ -1,7 +1,7 @@
-"""Writes down what a run has to tell, in a thread beside it: the log file, TensorBoard, and the observer's lines.
+"""The log file and TensorBoard, written by a thread of their own.
 
-Reading losses from the device, drawing mels and computing audio all happen here, so that the loop never waits for
-them. What it costs shows in the performance report, since on a CPU it takes time from the step.
+Reading losses from the device, drawing mels and computing audio all happen in that thread, so the training loop never
+waits for them. On a CPU they still take time from the step, so the performance report shows what they cost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,28 +18,27 @@ import tensorflow as tf
 
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.record_file import RecordFile
-from myxtts.training.samples import Sample, alignment_picture, mel_picture
 from myxtts.training.step import MeanLosses
 from myxtts.training.step_times import Rates
-from myxtts.training.validation import Validation
+from myxtts.training.validation import Sample
 
 logger = logging.getLogger(__name__)
 
 READING = "read losses (beside training)"
 TENSORBOARD = "write TensorBoard (beside training)"
 
-Vocoder = Callable[[np.ndarray], np.ndarray]  # float32 [F, n_mels] → float32 [n]
+MelToAudio = Callable[[np.ndarray], np.ndarray]  # float32 [F, n_mels] → float32 [n]
 
 
-class Journal:
-    """The records of a run.
+class RunLog:
+    """Writes the log file and TensorBoard of a run.
 
     Args:
         log: the log file.
         tensorboard: folder of TensorBoard's files; none: none are written.
-        monitor: gets what the thread spends.
+        monitor: records the time that the thread takes.
         sample_rate: of the audio.
-        vocoder: makes audio of spoken mels; none: no audio is written.
+        vocoder: makes audio of generated mels; none: no audio is written.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Journal:
         tensorboard: Path | None,
         monitor: PerformanceMonitor,
         sample_rate: int,
-        vocoder: Vocoder | None = None,
+        vocoder: MelToAudio | None = None,
     ) -> None:
         self._log = log
         self._folder = tensorboard
@@ -58,49 +57,49 @@ class Journal:
         self._writer: tf.summary.SummaryWriter | None = None
         self._true_audio_written = False
         self._tasks: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue()
-        self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="run-log", daemon=True)
         self._thread.start()
 
     def configuration(self, text: str) -> None:
-        """The configuration, as YAML."""
+        """Writes the configuration, as YAML."""
         indented = "".join(f"    {line}\n" for line in text.splitlines())  # a code block in Markdown
         self._draw(0, lambda: tf.summary.text("configuration", indented))
 
     def losses(
         self, step: int, batch: int, totals: tf.Tensor, rates: Rates, then: Callable[[MeanLosses], None]
     ) -> None:
-        """Losses since the last reading.
+        """Writes the training losses since the last reading.
 
         Args:
-            step, batch: done so far.
+            step, batch: numbers of steps and batches done.
             totals: from `TrainingStep.read`.
             rates: of the same steps.
-            then: called with the losses once they are there.
+            then: called with the losses, in the thread, once they are read from the device.
         """
 
         def write() -> None:
             losses = MeanLosses.of(totals)
-            self._log.write({"batch": batch, "step": step, **vars(losses)})
+            self._log.write({"batch": batch, "step": step, **losses.to_dict()})
             self._log.flush()
             then(losses)
             self._draw(step, lambda: _scalars(losses, rates))
 
         self._tasks.put((READING, write))
 
-    def validation(self, step: int, batch: int, validation: Validation, best: bool) -> None:
-        """Losses on the validation clips."""
-        values = {key: value if np.isfinite(value) else None for key, value in validation.to_dict().items()}
+    def validation(self, step: int, batch: int, losses: Mapping[str, float], best: bool) -> None:
+        """Writes the losses on the validation clips."""
+        values = {name: value if np.isfinite(value) else None for name, value in losses.items()}
         self._log.write({"batch": batch, "step": step, "validation": values, "best": best})
         self._log.flush()
 
         def draw() -> None:
-            for name, value in validation.to_dict().items():
+            for name, value in losses.items():
                 tf.summary.scalar(f"validation/{name}", value)
 
         self._draw(step, draw)
 
     def samples(self, step: int, speak: Callable[[], list[Sample]]) -> None:
-        """Fixed sentences, as mels, alignments and audio."""
+        """Writes generated sentences as mels, alignments and audio."""
 
         def draw() -> None:
             for number, sample in enumerate(speak()):
@@ -118,12 +117,12 @@ class Journal:
         self._draw(step, draw)
 
     def wait(self) -> None:
-        """Blocks until everything so far is written."""
+        """Waits until everything so far is written."""
         self._tasks.join()
 
     def close(self) -> None:
-        """Writes what is left and ends the thread."""
-        # A task may add another one, which the end would otherwise overtake.
+        """Writes the rest and ends the thread."""
+        # A running task may add another, which must be written before the end.
         self._tasks.join()
         self._tasks.put(None)
         self._thread.join()
@@ -149,7 +148,7 @@ class Journal:
 
     def _work(self) -> None:
         failed = False
-        # Pictures and audio are the host's business, also where the step runs on a GPU.
+        # Pictures and audio are made on the host, also when the step runs on a GPU.
         with tf.device("/CPU:0"):
             while (task := self._tasks.get()) is not None:
                 name, write = task
@@ -157,7 +156,7 @@ class Journal:
                 try:
                     write()
                 except Exception as error:
-                    # A run is worth more than its pictures.
+                    # A picture that cannot be drawn must not end the run.
                     if not failed:
                         logger.warning("%s failed: %s: %s; training goes on", name, type(error).__name__, error)
                     failed = True
@@ -166,8 +165,8 @@ class Journal:
 
 
 def _scalars(losses: MeanLosses, rates: Rates) -> None:
-    for name in ("total", "prior", "decoder", "duration"):
-        tf.summary.scalar(f"loss/{name}", getattr(losses, name))
+    for name, value in losses.losses.items():
+        tf.summary.scalar(f"loss/{name}", value)
     tf.summary.scalar("optimizer/gradient_norm", losses.gradient_norm)
     tf.summary.scalar("optimizer/learning_rate", losses.learning_rate)
     if rates.steps:
@@ -175,3 +174,25 @@ def _scalars(losses: MeanLosses, rates: Rates) -> None:
         tf.summary.scalar("timing/data_ms", rates.data_ms)
         tf.summary.scalar("timing/stall_share", rates.stall_share)
         tf.summary.scalar("timing/step_ms", rates.step_ms)
+
+
+def mel_picture(sample: Sample) -> np.ndarray:
+    """The recorded mel above the generated one: float32 [rows, frames, 1], 0 to 1, low bands at the bottom."""
+    width = max(len(sample.mel), len(sample.true_mel))
+    low = min(float(sample.true_mel.min()), float(sample.mel.min())) if width else 0.0
+    high = max(float(sample.true_mel.max()), float(sample.mel.max()), low + 1e-6) if width else 1.0
+    pictures = []
+    for mel in (sample.true_mel, sample.mel):
+        padded = np.full((width, mel.shape[1]), low, np.float32)
+        padded[: len(mel)] = mel
+        pictures.append((padded.T[::-1] - low) / (high - low))
+    gap = np.ones((2, width), np.float32)
+    return np.concatenate([pictures[0], gap, pictures[1]])[:, :, None]
+
+
+def alignment_picture(sample: Sample) -> np.ndarray:
+    """The token of each frame: float32 [tokens, frames, 1], the first token at the bottom."""
+    picture = np.zeros((sample.tokens, len(sample.alignment)), np.float32)
+    inside = sample.alignment >= 0
+    picture[sample.alignment[inside], np.flatnonzero(inside)] = 1.0
+    return picture[::-1, :, None]

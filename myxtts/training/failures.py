@@ -1,4 +1,4 @@
-"""What goes wrong in a run, said so that it can be mended."""
+"""What can fail in a run, as errors that say how to fix it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a device had no room; XLA reports it under several types."""
+    """Whether a device ran out of memory; XLA reports this under several types."""
     text = str(error)
     return "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or "OOM when allocating" in text
 
 
 def out_of_memory(shape: tuple[int, int, int], config: DataConfig) -> TrainingError:
-    """Names the batch that did not fit and what to lower."""
+    """The error to raise: which batch did not fit, and what to lower."""
     clips, frames, tokens = shape
     size = f"batch_size ({config.batch_size})"
     if config.max_frames_per_batch is not None:
@@ -42,24 +42,24 @@ def out_of_memory(shape: tuple[int, int, int], config: DataConfig) -> TrainingEr
 
 @contextmanager
 def loading_errors() -> Iterator[None]:
-    """What TensorFlow raises when a batch cannot be loaded, as one line with the cause; a lack of memory passes.
+    """Turns TensorFlow's error about a batch that cannot be loaded into one line with the cause.
 
     Raises:
-        DataError: in its place.
+        DataError: a batch cannot be loaded. If the reason is a lack of memory, TensorFlow's own error is raised.
     """
     try:
         yield
     except tf.errors.OpError as error:
         if is_out_of_memory(error):
             raise
-        # TensorFlow puts its own call chain around the cause.
+        # TensorFlow wraps the cause into its own call chain; the cause comes first.
         lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
         raise DataError(f"a batch cannot be loaded: {lines[0] if lines else type(error).__name__}") from error
 
 
-def loaded(batches: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[str, tf.Tensor]]:
-    """The batches, with `loading_errors` around the loading of each and not around what is done with it."""
-    iterator = iter(batches)
+def batches_of(dataset: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[str, tf.Tensor]]:
+    """The batches of a data set, with `loading_errors` around the loading only, not around their use."""
+    iterator = iter(dataset)
     while True:
         with loading_errors():
             batch = next(iterator, None)
@@ -69,37 +69,40 @@ def loaded(batches: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[str, 
 
 
 class NonFiniteWatch:
-    """Remembers the clips of steps that were skipped in a row, and says when that is enough.
+    """Counts skipped steps, remembers their clips, and says when training must stop.
 
     Args:
-        most: skipped steps in a row after which training stops.
+        most: training stops after this many skipped steps in a row.
+
+    Attributes:
+        stop: whether training must stop.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._batches: deque[tuple[int, np.ndarray | None]] = deque(maxlen=most)
-        self._said = False
+        self._warned = False
         self.stop = False
 
     def completed(self, done: Completed, index: Any) -> None:
-        """Takes in a step; `index` are its clips, on the device."""
+        """Looks at a completed step; `index` are its clips, on the device."""
         if self.stop:
-            return  # a step that was in flight already
+            return  # this step was in flight already when the last one failed
         if not done.skipped_in_a_row:
             if self._batches:
                 with self._lock:
                     self._batches.clear()
             return
-        if not self._said:
+        if not self._warned:
             logger.warning("batch %s: loss or gradient is not finite; the step is skipped", f"{done.step.batch:,}")
-            self._said = True
+            self._warned = True
         with self._lock:
             self._batches.append((done.step.batch, None if index is None else index.numpy()))
         self.stop = self.stop or done.skipped_in_a_row >= self._most
 
     def error(self, path: Path, data: TrainingData) -> TrainingError:
-        """Writes the clips to `path` and gives the error to end with."""
+        """Writes the clips to `path` and returns the error to raise."""
         with self._lock:
             batches = [
                 {"batch": batch, "clips": [] if index is None else data.clip_names(index.tolist())}
@@ -117,5 +120,5 @@ class NonFiniteWatch:
 
 
 def shapes_text(shapes: Sequence[tuple[int, int, int]]) -> str:
-    """Shapes for a message, clips × frames × tokens."""
+    """Shapes for a message, each as clips×frames×tokens."""
     return ", ".join("×".join(map(str, shape)) for shape in shapes)

@@ -1,4 +1,4 @@
-"""Says many sentences with a model, several at a time."""
+"""Speaks many sentences with a model, in batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BATCH = 8
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """What to say.
+    """A sentence to speak.
 
     Attributes:
         row: its clip in the data set.
         tokens: int32 [T].
-        language: its number.
-        reference: float32 [F, n_mels], a mel of the voice to say it with; none: the default voice.
+        language: its id.
+        reference: float32 [F, n_mels], a mel of the voice to speak with; None: the default voice.
     """
 
     row: int
@@ -34,21 +34,22 @@ class Sentence:
     reference: np.ndarray | None = None
 
 
-class Speaker(Protocol):
-    """Anything that says sentences."""
+class Synthesizer(Protocol):
+    """Speaks sentences."""
 
     def __call__(
         self, sentences: Sequence[Sentence], advance: Callable[[int], None] | None = None
     ) -> list[np.ndarray]:
-        """Natural-log mels float32 [F, n_mels], one for each sentence; `advance` is told how many are done."""
+        """Natural-log mels float32 [F, n_mels], one for each sentence; `advance` is called with the number of
+        sentences that were just done."""
 
 
-class ModelSpeaker:
-    """A model as `Speaker`.
+class ModelSynthesizer:
+    """Speaks with a model.
 
     Args:
         model: with the weights to speak with.
-        config: what a mel is, the length of references, and the steps of the flow decoder.
+        config: defines a mel, the length of references, and the steps of the flow decoder.
         seed: of the flow decoder's noise.
     """
 
@@ -77,7 +78,7 @@ class ModelSpeaker:
         self, sentences: Sequence[Sentence], advance: Callable[[int], None] | None = None
     ) -> list[np.ndarray]:
         mels: dict[int, np.ndarray] = {}
-        # Sentences of like length together, so that little of a batch is padding.
+        # Sentences of similar length together, so that batches have little padding.
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place].tokens))
         for first in range(0, len(order), BATCH):
             places = order[first : first + BATCH]
