@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import UsageError
-from myxtts.training.flight import Completed
 from myxtts.training.kept_alignments import KeptAlignments
 from myxtts.training.step import TrainingStep
+from myxtts.training.steps_in_flight import CompletedStep
 from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import RunState
 
@@ -68,7 +68,7 @@ class AlignmentPhases:
         if phase == REUSE and self.kept is not None:
             step.use_alignments(self.kept)
 
-    def completed(self, done: Completed, index: tf.Tensor | None, durations: tf.Tensor) -> None:
+    def completed(self, done: CompletedStep, index: tf.Tensor | None, durations: tf.Tensor) -> None:
         """Takes in a completed step, which belongs to a phase by its number."""
         if self.kept is None or index is None or self._run.alignments == REUSE:
             return

@@ -21,7 +21,6 @@ from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training import run_folder
 from myxtts.training.alignment_phases import REUSE, AlignmentPhases
-from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.going_wrong import (
     NonFiniteWatch,
     is_out_of_memory,
@@ -39,6 +38,7 @@ from myxtts.training.result import TrainingResult
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.step import MeanLosses, Shape, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
+from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
 from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import RunState, TrainingState
 
@@ -120,11 +120,12 @@ class TrainingLoop:
             self._announce_start()
             try:
                 reason = ended or self._train()
-                self._flight.drain()
+                self._watcher.drain()
                 return self._end(reason)
             except Exception as error:
                 if is_out_of_memory(error):
-                    raise out_of_memory(self._flight.failed_shape or self._shape, self._config.data) from error
+                    failed = self._watcher.failed
+                    raise out_of_memory(failed.shape if failed else self._shape, self._config.data) from error
                 raise
 
     def _open(self, stack: ExitStack) -> None:
@@ -152,8 +153,8 @@ class TrainingLoop:
             self._monitor,
         )
         stack.callback(self._milestones.writer.wait)
-        self._flight = Flight(self._completed, self._synchronous)
-        stack.callback(self._flight.close)
+        self._watcher = watch_steps(self._completed, synchronous=self._synchronous)
+        stack.callback(self._watcher.close)
 
     def _train(self) -> str:
         """Steps until there is a reason to stop, which is returned."""
@@ -165,15 +166,15 @@ class TrainingLoop:
             began = clock()
             batch = _next(iterator)
             ready = clock()
-            self._flight.wait_for_slot()
+            self._watcher.wait_for_slot()
             free = clock()
             compiled = self._note_shape(batch)
             called = clock()
             result = self._step(batch)
             returned = clock()
             self._run.batch += 1
-            self._flight.dispatched(
-                Dispatched(
+            self._watcher.dispatched(
+                DispatchedStep(
                     self._run.batch,
                     result.completion,
                     asked=began,
@@ -302,7 +303,7 @@ class TrainingLoop:
     def _pause(self) -> Iterator[None]:
         """Time that belongs to no step."""
         began = time.perf_counter()
-        self._flight.drain()
+        self._watcher.drain()
         yield
         self._times.begin()
         self._paused += time.perf_counter() - began
@@ -334,7 +335,7 @@ class TrainingLoop:
     def _stopping(self) -> bool:
         return self._interruption.signal is not None
 
-    def _completed(self, done: Completed) -> None:
+    def _completed(self, done: CompletedStep) -> None:
         """Called by the thread that watches the device."""
         index, durations = done.step.payload
         self._nonfinite.completed(done, index)
