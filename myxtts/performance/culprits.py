@@ -417,4 +417,5 @@ STEP_CULPRITS: tuple[Culprit[StepFacts], ...] = (
     ),
 )
 
-CULPRITS: dict[str, Culprit[Any]] = {culprit.name: culprit for culprit in (*INPUT_CULPRITS, *STEP_CULPRITS)}
+_TABLE: tuple[Culprit[Any], ...] = INPUT_CULPRITS + STEP_CULPRITS
+CULPRITS = {culprit.name: culprit for culprit in _TABLE}

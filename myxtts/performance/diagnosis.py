@@ -162,27 +162,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {
-            "verdict": self.verdict,
-            "input_share": self.input_share,
-            "uncertainty": self.uncertainty,
-            "steps": self.steps,
-            "simulated": self.simulated,
-            "step_ms": self.step_ms,
-            "ceiling_ms": self.ceiling_ms,
-            "stall_ms": self.stall_ms,
-            "split": asdict(self.split),
-            "culprit": self.culprit,
-            "culprit_text": self.culprit_text,
-            "lost_share": self.lost_share,
-            "cold_fetch_share": self.cold_fetch_share,
-            "evidence": list(self.evidence),
-            "pattern": asdict(self.pattern),
-            "fixes": [asdict(fix) for fix in self.fixes],
-            "nodes": [asdict(node) for node in self.nodes],
-            "settings": dict(self.settings),
-            "series": self.series.to_dict(),
-        }
+        return asdict(self) | {"stall_ms": self.stall_ms, "series": self.series.to_dict()}
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{text}" for name, text in self.lines())
