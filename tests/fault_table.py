@@ -1,7 +1,7 @@
 """Measures the faulty pipelines on this machine, and prints what `diagnose` says of each. A table, not a test.
 
     python tests/fault_table.py [--seconds 60]
-    python tests/fault_table.py --record
+    python tests/fault_table.py --record [NAME ...]
 
 Begins no further pipeline after `--seconds`, and says which are missing. What a busy machine makes of a pipeline is
 printed as it is, and the exit code is 0. `--record` measures all of them, with their fixed twins and the healthy
@@ -11,17 +11,15 @@ ones, until each is as it should be, and writes the measurements that the tests 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from faulty_pipelines import CASES, HEALTHY, STEP
-from recorded_measurements import RECORDED, to_json
+from recorded_measurements import RECORDED, read_recorded, to_json, write_recorded
 
 from myxtts.performance import Diagnosis, SimulatedStep
 from myxtts.performance.diagnose_pipeline import Measurements, judge, take_measurements
@@ -55,10 +53,10 @@ def is_right(name: str, found: dict[str, Diagnosis]) -> bool:
     return faulty.culprit == CASES[name].culprit and fixed.culprit == "none" and removed
 
 
-def record() -> None:
-    """Measures every pipeline until it is as it should be, and writes the measurements."""
-    recorded: dict[str, dict[str, Any]] = {}
-    for name in (*CASES, *HEALTHY):
+def record(names: Sequence[str]) -> None:
+    """Measures pipelines until they are as they should be, and writes the measurements. All, if none is named."""
+    recorded = read_recorded() if RECORDED.exists() else {}
+    for name in names or (*CASES, *HEALTHY):
         variants = ("faulty", "fixed") if name in CASES else ("healthy",)
         for left in reversed(range(TRIES)):
             measured = {variant: measure(name, variant) for variant in variants}
@@ -69,9 +67,8 @@ def record() -> None:
             if not left:
                 raise SystemExit(f"{name}: not as it should be in {TRIES} tries; is this machine busy?")
         recorded[name] = {variant: to_json(one) for variant, one in measured.items()}
+        write_recorded({name: recorded[name] for name in (*CASES, *HEALTHY) if name in recorded})
         print(f"{name}: recorded", flush=True)
-    lines = [f"{json.dumps(name)}: {json.dumps(one, separators=(',', ':'))}" for name, one in recorded.items()]
-    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def print_table(seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,10 +93,10 @@ def print_table(seconds: float, clock: Callable[[], float] = time.monotonic) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="after which no further pipeline is measured")
-    parser.add_argument("--record", action="store_true", help="write the measurements that the tests replay")
+    parser.add_argument("--record", nargs="*", metavar="NAME", help="write the measurements that the tests replay")
     arguments = parser.parse_args()
-    if arguments.record:
-        record()
+    if arguments.record is not None:
+        record(arguments.record)
     else:
         print_table(arguments.seconds)
 

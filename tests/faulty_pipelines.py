@@ -98,7 +98,7 @@ def wait(seconds: float) -> Callable[[Any], Any]:
     return latency
 
 
-# A Python function that keeps the interpreter lock, as extensions in C do that nobody taught to release it.
+# A Python function that keeps the interpreter lock, as C extensions do that do not release it.
 
 
 def extract_features(number: Any) -> Any:

@@ -38,6 +38,11 @@ def read_recorded() -> dict[str, dict[str, Any]]:
     return typing.cast(dict[str, dict[str, Any]], json.loads(RECORDED.read_text(encoding="utf-8")))
 
 
+def write_recorded(recorded: dict[str, dict[str, Any]]) -> None:
+    lines = [f"{json.dumps(name)}: {json.dumps(one, separators=(',', ':'))}" for name, one in recorded.items()]
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         # The Python object of a `tf.data` node cannot be kept.

@@ -66,7 +66,7 @@ class TestText:
         assert "none known" in text
         assert "stop tuning" not in text
 
-    def test_a_simulated_accelerator_is_said(self) -> None:
+    def test_the_text_says_that_the_accelerator_is_simulated(self) -> None:
         assert "simulated accelerator" in str(sample(simulated=True))
 
     def test_a_diagnosis_is_ready_for_json(self) -> None:

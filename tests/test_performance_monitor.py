@@ -188,7 +188,7 @@ def test_the_report_of_nothing_says_so(monitor):
     assert monitor.get_summary_report() == "no steps yet"
 
 
-def test_the_process_shares_one_monitor_and_starting_begins_anew(capsys):
+def test_the_process_shares_one_monitor_and_starting_resets_it(capsys):
     shared = get_performance_monitor()
     shared.log_step_timing(0.01, 0.04, 32)
     assert start_performance_monitoring() is shared

@@ -2,7 +2,7 @@
 
 The CPU is read from the kernel's counters. A thread that could run and does not is waiting in a run queue; Linux adds
 that time up per thread, beside what others did on the same CPUs, what a hypervisor took, and how long a quota held
-the cgroup back. Where the kernel does not tell (not Linux), nothing is claimed.
+the cgroup back. Where the kernel does not say (not Linux), these values are 0.
 
 The lock is measured by asking for it all the time. A thread sleeps a millisecond and looks how late it wakes up. To
 run again it needs a CPU and the lock. Compared with how late it is while nothing else runs in Python, the rest is the
@@ -140,7 +140,7 @@ def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float
 
 
 def _busy_seconds(cpus: frozenset[int], path: Path = Path("/proc/stat")) -> float:
-    """Seconds that these CPUs have worked, for anyone."""
+    """Seconds that these CPUs have been busy, for any process."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -210,6 +210,6 @@ class LockProbe:
 
 
 def held_share(late: float, late_otherwise: float) -> float:
-    """The share of the time that the lock was held, 0 to 1, from the lateness with and without whoever held it."""
+    """The share of the time that the lock was held, 0 to 1, from the lateness with and without that load."""
     by_lock = max(0.0, late - late_otherwise)
     return by_lock / (by_lock + _NAP + late_otherwise)

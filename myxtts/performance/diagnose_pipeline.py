@@ -41,7 +41,7 @@ class Measurements:
 
     Attributes:
         comparison: the steps with real and with replayed input.
-        input: why they wait; None: they hardly wait, so nobody looked.
+        input: why they wait; None: they hardly wait, so it was not investigated.
         eager: a step that runs its operations one by one; None: it does not.
         copy_seconds: to copy a batch to the device.
         cold_share: share of step time that waits for data with a cold page cache; None: not measured.
@@ -82,7 +82,7 @@ def diagnose(
         num_batches: steps to measure.
         files: what the pipeline reads. They are taken out of the page cache for a run of their own, whose difference
             is what reading costs; without them, reading is what the pipeline waits without working.
-        report: is told what is being measured, for a progress line.
+        report: called with what is being measured, for a progress line.
 
     Raises:
         ValueError: the dataset has too few batches to measure anything.

@@ -121,12 +121,12 @@ def _with_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _is_generator(dataset: Any) -> bool:
-    """Whether a flat map is what `from_generator` makes, which has one generator whatever is done about it."""
+    """Whether a flat map comes from `from_generator`, which has a single generator and cannot run in parallel."""
     return kind_of(dataset) == "FlatMap" and kind_of(dataset._input_dataset) == "Tensor"
 
 
 def _seconds_per_element(dataset: tf.data.Dataset) -> float:
-    """In a running pipeline; its start, and what it had made meanwhile, do not count."""
+    """Seconds per element of a running pipeline, without its start."""
     elements = iter(dataset.repeat())
     drain(elements, 2)
     # At least past what so many calls at once have made during the first two.

@@ -40,7 +40,7 @@ def investigate(
         step: what waits for it.
         comparison: how long it waits.
         buffer: some of the batches.
-        report: is told what is being measured.
+        report: called with what is being measured.
     """
     run = comparison.run
     waits_for_all = not stream.prepares_ahead and _is_synchronous(run)

@@ -25,7 +25,7 @@ def python_functions(dataset: tf.data.Dataset) -> list[str]:
     """Names the Python operations of a pipeline, each as `transformation: operation`; empty if there is none.
 
     Args:
-        dataset: any `tf.data` pipeline; what it was made from is looked at as well.
+        dataset: any `tf.data` pipeline; the pipelines it was made from are searched as well.
     """
     return [
         f"{type(node).__name__.strip('_')}: {operation.op}"

@@ -56,7 +56,7 @@ def compare(
     report("warming up")
     batches = stream.batches()
     seen = set(run_steps(batches, step, _WARM_UP, keep=buffer.add).shapes)
-    # Batches that were ready before anyone asked would look like a speed that the input cannot keep.
+    # Batches that were ready in advance would look like a speed that the input cannot keep.
     for fetched in fetch(batches, stream.depth, least=1, seconds=_DRAIN_SECONDS):
         buffer.add(fetched.batch)
     report("replaying batches from memory")

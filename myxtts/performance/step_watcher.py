@@ -22,7 +22,7 @@ class StepWatcher(Generic[Step]):
     An error in that thread is raised again in the loop, by its next call here.
 
     Args:
-        wait: returns when a step is complete, and tells whoever wants to know. Called in the watcher's thread.
+        wait: called with each step in the watcher's thread; returns when the step is complete.
 
     Attributes:
         failed: the step that raised, or None.

@@ -112,7 +112,7 @@ def tune(
         axes: settings in the order they are tried.
         measure: gives the rate under these changes of the start, or raises `TrialFailed`.
         time_budget: seconds, rounds at the end included; a running measurement is not cut short.
-        on_trial: is told of each trial.
+        on_trial: called with each trial.
         clock: seconds that never go back.
 
     Raises:

@@ -44,7 +44,7 @@ def diagnose_training(
         num_batches: steps to measure.
         simulated_step_seconds: a simulated accelerator of this speed instead of the real step.
         progress: watches a store being made.
-        report: is told what is being measured.
+        report: called with what is being measured.
 
     Raises:
         DataError: the data set cannot be used.

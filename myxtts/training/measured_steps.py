@@ -32,7 +32,7 @@ class StepRunner:
     Args:
         config: of the model and of how the step is run.
         device: where to run them.
-        on_compile: is told of each shape that a step is about to be compiled for.
+        on_compile: called with each shape before a step is compiled for it.
     """
 
     def __init__(self, config: XTTSConfig, device: Device, on_compile: Callable[[Shape], None] | None = None) -> None:

@@ -87,7 +87,7 @@ def measure_parts(
         batch: as the pipeline gives it.
         device: where to measure.
         calls: of each program, after those that compile it.
-        on_program: is told the name of each program before it is compiled.
+        on_program: called with the name of each program before it is compiled.
     """
     with tf.device(device.name):
         policy = precision_policy(config.training, device)

@@ -44,7 +44,7 @@ class TuningTrial:
         steps: to time, after those that empty the buffers.
         simulated_step: seconds of a simulated accelerator's step instead of real ones; None: real steps.
         progress: watches stores being made.
-        on_compile: is told of each shape that the step is compiled for.
+        on_compile: called with each shape before the step is compiled for it.
 
     Attributes:
         unit: of the rates.
