@@ -4,7 +4,7 @@
 
 1. An ideal source (batches already in memory) keeps it at least 99.5 % busy.
 2. With a source of known delay, made by sleeping or by a thread that works ahead, the stall is within 3 % of
-   the true one, which the source takes down by itself.
+   the true one, which the source notes by itself.
 3. With a source faster than the device the stall is zero, although the host waits in `next()`. (On a machine
    that is busy otherwise the source itself may oversleep; run it on a quiet one.)
 """
@@ -29,7 +29,7 @@ BATCH = np.zeros([16, 80], np.float32)
 
 
 class SleepingSource:
-    """Sleeps before each batch, in the training thread, and takes down when each was ready."""
+    """Sleeps before each batch, in the training thread, and notes when each was ready."""
 
     def __init__(self, delay: float) -> None:
         self.delay = delay
@@ -43,7 +43,7 @@ class SleepingSource:
 
 
 class ThreadSource:
-    """Makes a batch every `delay` seconds in a thread of its own, four ahead, and takes down when."""
+    """Makes a batch every `delay` seconds in a thread of its own, four ahead, and notes when each was ready."""
 
     def __init__(self, delay: float) -> None:
         self.delay = delay
@@ -77,7 +77,7 @@ def run(source: Any, step_seconds: float, seconds: float) -> tuple[SimulatedRun,
 
 
 def true_stall(ready: list[float], steps: int, step_seconds: float) -> float:
-    """A source slower than the device sets the pace: all time beyond the steps' own was spent waiting."""
+    """With a source slower than the device, all time beyond the steps' own was spent waiting."""
     return ready[WARMUP + steps - 1] - ready[WARMUP - 1] - steps * step_seconds
 
 

@@ -1,7 +1,7 @@
-"""Pipelines with one real fault each, beside the same pipeline mended, and healthy ones.
+"""Pipelines with one real fault each, beside the same pipeline without it, and healthy ones.
 
-Where it is honest, a fault costs time without using the CPU (storage that is slow, latency, a C function that keeps
-the interpreter's lock while it waits), so that it shows on a machine that is busy with other things as well.
+Where possible, a fault costs time without using the CPU (slow storage, latency, a C function that keeps the
+interpreter lock while it waits), so that it shows on a busy machine as well.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from myxtts.performance.simulated_step import SimulatedStep
+from myxtts.performance.simulated_accelerator import SimulatedStep
 
-STEP = 0.03  # long beside what a wake-up may take on a busy host, so that no mended pipeline is late
+STEP = 0.03  # long beside what a wake-up may take on a busy host, so that no fixed pipeline is late
 MANY = 16
 READY = 8
 BANDS = 8
@@ -33,17 +33,17 @@ class Case:
 
     Attributes:
         culprit: what `diagnose` should name for `faulty`.
-        faulty, mended: make the pipeline.
-        faulty_step, mended_step: make the step.
+        faulty, fixed: make the pipeline.
+        faulty_step, fixed_step: make the step.
         around: holds while the faulty one is measured.
         num_batches: to measure.
     """
 
     culprit: str
     faulty: Callable[[], Any]
-    mended: Callable[[], Any]
+    fixed: Callable[[], Any]
     faulty_step: Callable[[], Callable[[Any], Any]] = lambda: SimulatedStep(STEP)
-    mended_step: Callable[[], Callable[[Any], Any]] | None = None
+    fixed_step: Callable[[], Callable[[Any], Any]] | None = None
     around: Callable[[], Any] = contextlib.nullcontext
     num_batches: int = 30
 
@@ -89,7 +89,7 @@ def through_python(function: Callable[..., Any], kind: tf.DType = tf.int64) -> C
 
 
 def wait(seconds: float) -> Callable[[Any], Any]:
-    """Waits without the interpreter's lock, as reading does."""
+    """Waits without the interpreter lock, as reading does."""
 
     def latency(number: Any) -> Any:
         time.sleep(seconds)
@@ -98,7 +98,7 @@ def wait(seconds: float) -> Callable[[Any], Any]:
     return latency
 
 
-# A Python function that keeps the interpreter's lock, as extensions in C do that nobody taught to release it.
+# A Python function that keeps the interpreter lock, as C extensions do that do not release it.
 
 
 def extract_features(number: Any) -> Any:
@@ -111,7 +111,7 @@ def python_map_faulty() -> tf.data.Dataset:
     return pooled(extracted.batch(8).prefetch(READY))
 
 
-def python_map_mended() -> tf.data.Dataset:
+def python_map_fixed() -> tf.data.Dataset:
     return clips().map(as_clip, num_parallel_calls=2).batch(8).prefetch(READY)
 
 
@@ -149,7 +149,7 @@ def no_prefetch_faulty() -> tf.data.Dataset:
     return as_written(numbered.map(lambda first, numbers: (load_with_latency(first), numbers)))
 
 
-def no_prefetch_mended() -> tf.data.Dataset:
+def no_prefetch_fixed() -> tf.data.Dataset:
     return no_prefetch_faulty().prefetch(READY)
 
 
@@ -194,7 +194,7 @@ def low_parallelism_faulty() -> tf.data.Dataset:
     return clips().map(load_with_latency).batch(5).prefetch(READY)
 
 
-def low_parallelism_mended() -> tf.data.Dataset:
+def low_parallelism_fixed() -> tf.data.Dataset:
     return pooled(clips().map(load_with_latency, num_parallel_calls=MANY).batch(5).prefetch(READY))
 
 
@@ -213,7 +213,7 @@ def shuffle_faulty() -> tf.data.Dataset:
     return pooled(loaded.shuffle(EPOCH).batch(8).prefetch(2))
 
 
-def shuffle_mended() -> tf.data.Dataset:
+def shuffle_fixed() -> tf.data.Dataset:
     loaded = clips(EPOCH).shuffle(EPOCH).map(load_from_afar, num_parallel_calls=MANY)
     return pooled(loaded.batch(8).prefetch(2))
 
@@ -264,7 +264,7 @@ def per_clip_faulty() -> tf.data.Dataset:
     return clips().map(many_small_steps, num_parallel_calls=2).batch(1024, drop_remainder=True).prefetch(READY)
 
 
-def per_clip_mended() -> tf.data.Dataset:
+def per_clip_fixed() -> tf.data.Dataset:
     return clips().batch(1024, drop_remainder=True).map(many_small_steps, num_parallel_calls=2).prefetch(READY)
 
 
@@ -282,7 +282,7 @@ def padding_faulty() -> tf.data.Dataset:
     return lengths.map(clip_of, num_parallel_calls=2).padded_batch(24, drop_remainder=True).prefetch(2)
 
 
-def padding_mended() -> tf.data.Dataset:
+def padding_fixed() -> tf.data.Dataset:
     lengths = clips().map(lambda number: tf.where(number % 24 == 0, LONG, SHORT))
     loaded = lengths.map(clip_of, num_parallel_calls=2)
     return loaded.bucket_by_sequence_length(
@@ -391,19 +391,19 @@ def healthy_with_python() -> tf.data.Dataset:
 
 
 CASES: dict[str, Case] = {
-    "a Python function that keeps the lock": Case("python-function", python_map_faulty, python_map_mended),
-    "work in Python itself": Case("python-function", python_work_faulty, python_map_mended, num_batches=12),
-    "a Python generator": Case("python-function", generator_faulty, python_map_mended),
-    "nothing made ahead": Case("no-prefetch", no_prefetch_faulty, no_prefetch_mended, faulty_step=blocking_step),
+    "a Python function that keeps the lock": Case("python-function", python_map_faulty, python_map_fixed),
+    "work in Python itself": Case("python-function", python_work_faulty, python_map_fixed, num_batches=12),
+    "a Python generator": Case("python-function", generator_faulty, python_map_fixed),
+    "nothing made ahead": Case("no-prefetch", no_prefetch_faulty, no_prefetch_fixed, faulty_step=blocking_step),
     "a loader without workers": Case(
         "no-prefetch", lambda: Loader(0.01), lambda: Ahead(Loader(0.01)), faulty_step=blocking_step
     ),
-    "one call at a time": Case("low-parallelism", low_parallelism_faulty, low_parallelism_mended),
-    "a shuffle of loaded clips": Case("shuffle-refill", shuffle_faulty, shuffle_mended, num_batches=70),
+    "one call at a time": Case("low-parallelism", low_parallelism_faulty, low_parallelism_fixed),
+    "a shuffle of loaded clips": Case("shuffle-refill", shuffle_faulty, shuffle_fixed, num_batches=70),
     "a throttled reader": Case("slow-storage", reading(100_000), reading(1e9)),
     "a loader on slow storage": Case("slow-storage", lambda: Loader(0.06), lambda: Loader(0.001)),
-    "clip by clip": Case("per-clip-work", per_clip_faulty, per_clip_mended, num_batches=20),
-    "one long clip in every batch": Case("padding", padding_faulty, padding_mended, simulated(0.016), num_batches=20),
+    "clip by clip": Case("per-clip-work", per_clip_faulty, per_clip_fixed, num_batches=20),
+    "one long clip in every batch": Case("padding", padding_faulty, padding_fixed, simulated(0.016), num_batches=20),
     "a new length in every batch": Case(
         "recompilation",
         shapes(lambda number: tf.cast(number, tf.int32) + 20),

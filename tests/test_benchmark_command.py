@@ -20,7 +20,7 @@ from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import DataError, UsageError
 from myxtts.models.create import create_model
 from myxtts.performance.known_gpus import SHORTEST_STEP_SECONDS, known_gpu
-from myxtts.training.step_cost import step_flops
+from myxtts.training.step_parts import step_flops
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 

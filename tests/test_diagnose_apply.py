@@ -36,12 +36,12 @@ def data(tmp_path: Path) -> Path:
     return make_data_set(tmp_path / "data", [1.5 + 0.01 * k for k in range(20)])
 
 
-def test_a_change_that_cannot_be_made_is_said_and_the_diagnosis_stays(
+def test_an_impossible_change_is_reported_and_the_diagnosis_stays(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
     written = tmp_path / "better.yaml"
-    # A step of no time waits for whatever loads its batches, and a store is among what makes loading lighter.
+    # A step that takes no time always waits for its batches, and a store is one of the changes against that.
     arguments = ["diagnose", "--data-path", data, "--cache-dir", tmp_path / "file" / "cache", "--apply", "--json"]
     assert app._run([*map(str, arguments), "--output", str(written), *QUICK]) == 0
     out, err = capsys.readouterr()

@@ -1,8 +1,13 @@
-"""`myxtts diagnose` on our own pipelines: bad configurations mended, and what it prints and writes."""
+"""`myxtts diagnose` on our own pipelines: bad configurations fixed, and what it prints and writes.
+
+How much a fix gains is measured by `make soak`; here the command does the same work, and what it says has to agree
+with what it writes.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,9 +20,8 @@ from training_samples import configure, data_folder
 
 from myxtts.cli import app
 from myxtts.config.config import XTTSConfig
-from myxtts.performance import diagnosis as found
-from myxtts.performance.cpu_use import CpuMeter
-from myxtts.performance.diagnosis import Diagnosis, Fix, NodeTime, Pattern, Series, Split
+from myxtts.performance.culprits import CULPRITS
+from myxtts.performance.diagnosis import Diagnosis, Fix, NodeTime, Pattern, StallSplit, StepSeries
 from myxtts.performance.diagnosis_page import diagnosis_page
 from myxtts.training.diagnose_training import changed, diagnose_training, next_changes
 
@@ -32,8 +36,7 @@ QUICK = [
     "--num-batches=25",
 ]
 STEP_MS = 15
-
-pytestmark = pytest.mark.alone
+BAD = ("--disable-tf-native-loading", "--disable-cpu-gpu-overlap", "--preprocessing-mode=runtime")
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +55,15 @@ def example(**changes: Any) -> Diagnosis:
         "steps": 120,
         "step_ms": 60.0,
         "ceiling_ms": 20.0,
-        "split": Split(0.5, 0.16, 0.0),
-        "culprit": found.PYTHON_FUNCTION,
+        "split": StallSplit(0.5, 0.16, 0.0),
+        "culprit": "python-function",
         "culprit_text": "ParallelMap <load & mel>: 71 % of the pipeline's blocking time, a Python function",
         "lost_share": 0.66,
-        "evidence": ("the interpreter's lock is held 80 % of the time that batches are made",),
+        "evidence": ("the interpreter lock is held 80 % of the time that batches are made",),
         "pattern": Pattern(0.4, "moderate", 7, "with a new batch shape"),
-        "fixes": (Fix(found.PYTHON_FUNCTION, "take the work out of Python", 0.6, ("dataset = dataset.map(load)",)),),
+        "fixes": (Fix("python-function", "take the work out of Python", 0.6, ("dataset = dataset.map(load)",)),),
         "nodes": (NodeTime("Prefetch", 0.1, 1, 1), NodeTime("ParallelMap load", 80.0, 2, 8, 0.9)),
-        "series": Series(20 + stalls, stalls),
+        "series": StepSeries(20 + stalls, stalls),
     }
     return Diagnosis(**(values | changes))
 
@@ -74,43 +77,51 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return out
 
 
-def test_a_bad_configuration_is_mended_and_measured_again(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    better, page = tmp_path / "better.yaml", tmp_path / "report.html"
-    bad = ("--disable-tf-native-loading", "--disable-cpu-gpu-overlap", "--preprocessing-mode=runtime")
-    meter = CpuMeter()
+def fix_bad_configuration(
+    data: Path, folder: Path, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[dict[str, Any], XTTSConfig]:
+    """Applies fixes to a bad configuration; what the command says, and the configuration that it wrote."""
+    better = folder / "better.yaml"
     out = run(
         capsys,
-        *("diagnose", "--data-path", data, "--cache-dir", tmp_path / "store", *QUICK, *bad),
-        *("--simulate-step-ms", STEP_MS, "--apply", "--output", better, "--html", page, "--json"),
+        *("diagnose", "--data-path", data, "--cache-dir", folder / "store", *QUICK, *BAD),
+        *("--simulate-step-ms", STEP_MS, "--apply", "--output", better, "--json", *more),
     )
-    result = json.loads(out)
-    assert result["simulated"]
-    assert result["verdict"] == "highly input-bound"
-    assert result["applied"]
-    assert page.read_text().startswith("<!doctype html>")
-    use = meter.read()
-    gone = 1 - result["after"]["stall_ms"] / result["stall_ms"]
-    if gone < 0.8 and use.others > 0.4 * use.cpus * use.wall:
-        pytest.skip(f"this machine is too busy to judge ({100 * gone:.0f} % removed): {use}")
-    assert gone >= 0.8, result["applied"]
-    config = XTTSConfig.from_yaml(better)
-    assert {key: _value(config, key) for key in result["applied"]} == result["applied"]
+    return json.loads(out), XTTSConfig.from_yaml(better)
 
 
-def test_a_configuration_that_keeps_up_is_written_as_it_is(
+def test_what_was_applied_is_what_the_new_configuration_has(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    page = tmp_path / "report.html"
+    result, config = fix_bad_configuration(data, tmp_path, capsys, f"--html={page}")
+    assert result["simulated"]
+    assert result["after"]["simulated"]
+    assert {key: _value(config, key) for key in result["applied"]} == result["applied"]
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.soak
+def test_a_bad_configuration_is_fixed_and_most_of_the_waiting_is_gone(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, _ = fix_bad_configuration(data, tmp_path, capsys)
+    assert result["verdict"] == "highly input-bound"
+    assert result["applied"]
+    assert result["after"]["stall_ms"] <= 0.2 * result["stall_ms"], result["applied"]
+
+
+def test_a_configuration_with_nothing_to_change_is_written_as_it_is(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether a busy machine lets this input keep up or not, the configuration has no better setting."""
     same = tmp_path / "same.yaml"
     out = run(
         capsys,
         *("diagnose", "--data-path", data, "--cache-dir", tmp_path / "store", *QUICK, "--language=fa"),
-        *("--simulate-step-ms", 60, "--apply", "--output", same),
-    )
-    if "VERDICT   not input-bound" not in out:
-        pytest.skip(f"this machine is too busy to judge: {out}")
-    assert f"APPLIED   nothing: nothing waits; written as it is to {same}" in out.replace("\n", "")
+        *("--preprocessing-mode=precompute", "--simulate-step-ms", 60, "--apply", "--output", same),
+    ).replace("\n", "")
+    assert re.search(rf"APPLIED   nothing: [^;]+; written as it is to {re.escape(str(same))}", out)
     assert XTTSConfig.from_yaml(same).data.language == "fa"
 
 
@@ -123,17 +134,17 @@ def test_the_real_step_of_a_configuration_is_diagnosed(tmp_path: Path) -> None:
     config = configure(data_folder(tmp_path), tmp_path / "run", cache_dir=str(tmp_path / "store"))
     result = diagnose_training(config, 12)
     assert not result.simulated
-    assert result.steps == 12
+    assert 0 < result.steps <= 12
     assert result.settings["mode"] == "precompute"
     assert not (tmp_path / "run").exists()
 
 
-def test_each_culprit_has_a_setting_until_all_are_set(tmp_path: Path) -> None:
+def test_the_settings_of_a_culprit_are_changed_one_after_the_other_until_all_are_set(tmp_path: Path) -> None:
     config = configure(
         tmp_path, tmp_path, use_tf_native_loading=False, preprocessing_mode="runtime", optimize_cpu_gpu_overlap=False
     )
     changes = []
-    while change := next_changes(config, found.PYTHON_FUNCTION):
+    while change := next_changes(config, "python-function"):
         changes.append(change)
         config = changed(config, change)
     assert changes[0] == {"data.use_tf_native_loading": True}
@@ -142,8 +153,16 @@ def test_each_culprit_has_a_setting_until_all_are_set(tmp_path: Path) -> None:
     assert len(changes) <= 4
 
 
+@pytest.mark.parametrize("culprit", CULPRITS)
+def test_every_setting_of_a_culprit_is_one_of_the_configuration(culprit: str, tmp_path: Path) -> None:
+    config = XTTSConfig(data_path=str(tmp_path))
+    for change in CULPRITS[culprit].settings:
+        config = changed(config, change.values)
+    XTTSConfig.model_validate(config.model_dump())
+
+
 def test_a_configuration_without_fault_has_nothing_to_change(tmp_path: Path) -> None:
-    assert next_changes(XTTSConfig(data_path=str(tmp_path)), found.PER_CLIP_WORK) == {}
+    assert next_changes(XTTSConfig(data_path=str(tmp_path)), "per-clip-work") == {}
 
 
 @pytest.mark.parametrize(

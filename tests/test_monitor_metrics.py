@@ -17,7 +17,7 @@ from myxtts.performance.bottleneck import NO_STEPS, CacheUse, analyse
 from myxtts.performance.gpu_metrics import GpuReader
 from myxtts.performance.host_metrics import HostCounters, HostReader, host_reading
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.performance.sampling import MachineReader, NumberStatistics, Sampler
+from myxtts.performance.sampling import MachineReader, MachineSampler, NumberStatistics
 from myxtts.performance.statistics import RunningStatistics, Summary
 
 MIB = 1 << 20
@@ -186,7 +186,7 @@ def test_numbers_that_are_missing_are_not_counted() -> None:
 
 
 def test_the_sampler_reads_until_it_is_stopped_and_keeps_what_it_read() -> None:
-    sampler = Sampler(0.05, machine_with_gpu())
+    sampler = MachineSampler(0.05, machine_with_gpu())
     deadline = time.monotonic() + 60
     while "gpu0_temperature_c" not in sampler.summary() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -200,7 +200,7 @@ def test_the_sampler_reads_until_it_is_stopped_and_keeps_what_it_read() -> None:
 def test_a_reader_that_fails_ends_sampling_and_not_the_program(caplog: pytest.LogCaptureFixture) -> None:
     reader = machine_with_gpu()
     reader.read = lambda: 1 / 0  # type: ignore[method-assign, assignment]
-    sampler = Sampler(0.05, reader)
+    sampler = MachineSampler(0.05, reader)
     sampler._thread.join(60)
     sampler.stop()
     assert "no longer sampled: ZeroDivisionError" in caplog.text
@@ -210,7 +210,7 @@ def test_a_reader_that_fails_ends_sampling_and_not_the_program(caplog: pytest.Lo
 @pytest.mark.parametrize("interval", [0.0, -1.0, float("nan")])
 def test_an_interval_that_cannot_be_is_refused(interval: float) -> None:
     with pytest.raises(ValueError, match="interval"):
-        Sampler(interval, machine_with_gpu())
+        MachineSampler(interval, machine_with_gpu())
 
 
 def test_a_monitor_samples_the_machine_while_steps_run() -> None:
@@ -249,7 +249,7 @@ def test_steps_that_do_not_wait_are_told_to_stop_tuning_input() -> None:
     analysis = analyse(0.01, numbers(0.1, 0.1, 0.1), {"cpu_percent": numbers(99)})
     assert analysis.verdict == "not input-bound"
     assert analysis.shares == {"input": 0.01, "compute": 0.99}
-    assert analysis.recommendations == ("input is not what holds the steps back: stop tuning it",)
+    assert analysis.recommendations == ("the input does not slow the steps down: stop tuning it",)
 
 
 def test_a_gpu_with_little_to_do_that_is_not_waiting_gets_larger_batches() -> None:

@@ -2,12 +2,17 @@
 
 import itertools
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_performance_simulated_accelerator import VirtualClock, delayed, prefetched, steady
 
-from myxtts.performance.highest_rate import SHORTEST_STEP_SECONDS, highest_rate
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+from loading.highest_rate import SHORTEST_STEP_SECONDS, highest_rate  # noqa: E402
 
 
 def search(make_source, clock, **options):
@@ -73,6 +78,7 @@ def test_a_target_that_is_no_share_is_refused(target):
         highest_rate(lambda: itertools.repeat(1), target=target)
 
 
+@pytest.mark.soak
 def test_on_the_real_clock_a_rate_is_found_for_an_in_memory_source():
     found = highest_rate(lambda: itertools.repeat(np.zeros([4])), probe_seconds=0.02, tolerance=0.3)
     assert found.run.busy_share >= 0.95

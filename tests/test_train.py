@@ -34,7 +34,7 @@ from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.sampling import Reading
 from myxtts.training import device as device_module
 from myxtts.training import optimizer as optimizer_module
-from myxtts.training.auto_batch import Trial, candidate_budgets, choose, find_frame_budget
+from myxtts.training.auto_batch import BudgetTrial, candidate_budgets, choose, find_frame_budget
 from myxtts.training.device import Device, gpus_named, precision_policy, prepare_device, usable_gpus
 from myxtts.training.failures import is_out_of_memory, out_of_memory
 from myxtts.training.progress import TrainingResult
@@ -616,8 +616,8 @@ def test_precision_follows_the_setting_and_the_device(
 # The largest batch that fits
 
 
-def trial(budget: int, frames_per_second: float) -> Trial:
-    return Trial(budget, (budget // 100, 100, 20), budget / frames_per_second, 1 << 30)
+def trial(budget: int, frames_per_second: float) -> BudgetTrial:
+    return BudgetTrial(budget, (budget // 100, 100, 20), budget / frames_per_second, 1 << 30)
 
 
 def test_on_a_gpu_the_largest_budget_that_fitted_is_taken() -> None:

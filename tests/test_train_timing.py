@@ -15,11 +15,11 @@ import tensorflow as tf
 from myxtts.errors import TrainingError
 from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.progress import TrainingProgress, time_text
 from myxtts.training.record_file import RecordFile, read_records
 from myxtts.training.run_log import RunLog
 from myxtts.training.step_times import COMPILING, Rates, StepTimes
+from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
 
 FRAME = 256 / 22050
 
@@ -39,9 +39,9 @@ class OnDevice:
         return self.values
 
 
-def dispatched(batch: int, completion: object, ready: float = 0.0, **changes: object) -> Dispatched:
+def dispatched(batch: int, completion: object, ready: float = 0.0, **changes: object) -> DispatchedStep:
     values = {"asked": ready - 0.001, "returned": ready, "shape": (4, 100, 20), "compiled": False}
-    return Dispatched(batch, completion, ready=ready, **(values | changes))  # type: ignore[arg-type]
+    return DispatchedStep(batch, completion, ready=ready, **(values | changes))  # type: ignore[arg-type]
 
 
 # Steps in flight
@@ -49,17 +49,17 @@ def dispatched(batch: int, completion: object, ready: float = 0.0, **changes: ob
 
 def test_the_loop_goes_on_with_two_steps_in_flight_and_waits_with_a_third() -> None:
     seen: list[int] = []
-    flight = Flight(lambda done: seen.append(done.step.batch), synchronous=False)
+    watcher = watch_steps(lambda done: seen.append(done.step.batch), synchronous=False)
     results = [OnDevice(0, 4, 400) for _ in range(3)]
     for number in (0, 1):
-        flight.wait_for_slot()
-        flight.dispatched(dispatched(number + 1, results[number]))
+        watcher.wait_for_slot()
+        watcher.dispatched(dispatched(number + 1, results[number]))
     third = threading.Event()
 
     def loop() -> None:
-        flight.wait_for_slot()
+        watcher.wait_for_slot()
         third.set()
-        flight.dispatched(dispatched(3, results[2]))
+        watcher.dispatched(dispatched(3, results[2]))
 
     thread = threading.Thread(target=loop)
     thread.start()
@@ -69,66 +69,67 @@ def test_the_loop_goes_on_with_two_steps_in_flight_and_waits_with_a_third() -> N
     for result in results:
         result.done.set()
     thread.join()
-    flight.close()
+    watcher.close()
     assert seen == [1, 2, 3]
 
 
 def test_draining_means_that_every_completion_has_been_looked_at() -> None:
     looked: list[int] = []
 
-    def look(done: Completed) -> None:
+    def look(done: CompletedStep) -> None:
         time.sleep(0.05)
         looked.append(done.clips)
 
-    flight = Flight(look, synchronous=False)
+    watcher = watch_steps(look, synchronous=False)
     for number in range(2):
         result = OnDevice(0, 4 + number, 400)
         result.done.set()
-        flight.wait_for_slot()
-        flight.dispatched(dispatched(number + 1, result))
-    flight.drain()
+        watcher.wait_for_slot()
+        watcher.dispatched(dispatched(number + 1, result))
+    watcher.drain()
     assert looked == [4, 5]
-    flight.close()
+    watcher.close()
 
 
 def test_on_a_device_that_answers_later_the_completion_is_when_it_answers() -> None:
-    completed: list[Completed] = []
-    flight = Flight(completed.append, synchronous=False)
+    completed: list[CompletedStep] = []
+    watcher = watch_steps(completed.append, synchronous=False)
     result = OnDevice(0, 4, 400)
-    flight.wait_for_slot()
-    flight.dispatched(dispatched(1, result, ready=time.perf_counter()))
+    watcher.wait_for_slot()
+    watcher.dispatched(dispatched(1, result, ready=time.perf_counter()))
     before = time.perf_counter()
     result.done.set()
-    flight.drain()
+    watcher.drain()
     assert before <= completed[0].at <= time.perf_counter()
-    flight.close()
+    watcher.close()
 
 
 def test_where_the_call_waits_for_the_step_the_completion_is_its_return() -> None:
-    completed: list[Completed] = []
-    flight = Flight(completed.append, synchronous=True)
+    completed: list[CompletedStep] = []
+    watcher = watch_steps(completed.append, synchronous=True)
     result = OnDevice(2, 4, 400)
     result.done.set()
-    flight.wait_for_slot()
-    flight.dispatched(dispatched(1, result, ready=5.0, returned=6.5))
-    flight.drain()
+    watcher.wait_for_slot()
+    watcher.dispatched(dispatched(1, result, ready=5.0, returned=6.5))
+    watcher.drain()
     assert (completed[0].at, completed[0].skipped_in_a_row) == (6.5, 2)
-    flight.close()
+    watcher.close()
 
 
 def test_what_the_device_raises_reaches_the_loop_with_the_shape() -> None:
-    flight = Flight(lambda done: None, synchronous=False)
+    watcher = watch_steps(lambda done: None, synchronous=False)
     result = OnDevice(0, 0, 0)
     result.error = RuntimeError("no room")
     result.done.set()
-    flight.wait_for_slot()
-    flight.dispatched(dispatched(1, result, shape=(9, 8, 7)))
+    watcher.wait_for_slot()
+    watcher.dispatched(dispatched(1, result, shape=(9, 8, 7)))
     with pytest.raises(RuntimeError, match="no room"):
-        flight.drain()
+        watcher.drain()
     with pytest.raises(RuntimeError, match="no room"):
-        flight.wait_for_slot()
-    assert flight.failed_shape == (9, 8, 7)
-    flight.close()
+        watcher.wait_for_slot()
+    assert watcher.failed is not None
+    assert watcher.failed.shape == (9, 8, 7)
+    watcher.close()
 
 
 # What a step took and how long it waited
@@ -138,7 +139,7 @@ def run_of(times: StepTimes, steps: list[tuple[float, float]], origin: float, co
     """Steps with (ready, completed) after `origin`."""
     for number, (ready, at) in enumerate(steps):
         step = dispatched(number + 1, None, origin + ready, compiled=number in compiled)
-        times.completed(Completed(step, origin + at, 0, 4, 400))
+        times.completed(CompletedStep(step, origin + at, 0, 4, 400))
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ def test_stalls_are_the_same_whether_worked_up_at_once_or_in_pieces(monitor: Per
     piecewise, other_origin = begun(PerformanceMonitor())
     for number, (ready, at) in enumerate(steps):
         step = dispatched(number + 1, None, other_origin + ready)
-        piecewise.completed(Completed(step, other_origin + at, 0, 4, 400))
+        piecewise.completed(CompletedStep(step, other_origin + at, 0, 4, 400))
         piecewise.flush()
     assert times.take_rates().stall_ms == pytest.approx(piecewise.take_rates().stall_ms)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.performance import page_cache
+from myxtts.performance.replay_comparison import drop_from_page_cache
 
 _BLOCK = 8 << 20
 
@@ -30,7 +30,7 @@ def warm(paths: Iterable[Path]) -> None:
 
 def drop(paths: Sequence[Path]) -> None:
     """Takes the files out of the page cache, every one of them; what some process has mapped and touched stays."""
-    if page_cache.drop(paths) != len(paths):
+    if drop_from_page_cache(paths) != len(paths):
         raise OSError(f"not all of {len(paths):,} files could be taken out of the page cache")
 
 

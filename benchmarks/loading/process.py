@@ -185,7 +185,7 @@ def _take(source: Source, seconds: float, least: int) -> np.ndarray:
 
 
 def _highest_rate(source: Source, request: Request) -> dict[str, Any] | None:
-    from myxtts.performance.highest_rate import highest_rate
+    from loading.highest_rate import highest_rate
 
     try:
         found = highest_rate(

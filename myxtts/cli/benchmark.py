@@ -120,14 +120,14 @@ def _run(
     as_json: bool,
 ) -> None:
     from myxtts.training.device import prepare_device
-    from myxtts.training.feeding import ROUNDS, measure_feedings, prepare_feedings
+    from myxtts.training.loading_comparison import ROUNDS, measure_modes, prepare_modes
     from myxtts.training.measured_steps import StepRunner
 
     config = resolved.config
     device = prepare_device(config.training)
     with StageProgress() as bar:
-        feedings = prepare_feedings(config, bar, resolved.dataset)
-    source = next(feeding.source for feeding in feedings if feeding.source is not None)
+        modes = prepare_modes(config, bar, resolved.dataset)
+    source = next(mode.source for mode in modes if mode.source is not None)
     gpu = simulated_gpu(simulate, simulate_step_ms, resolved, source)
     say(f"simulated: {gpu.assumption}")
     runner = None
@@ -135,11 +135,11 @@ def _run(
         runner = StepRunner(
             config, device, lambda shape: say(f"compiling the step for {' × '.join(map(str, shape))}")
         )
-    usable = sum(feeding.source is not None for feeding in feedings)
+    usable = sum(mode.source is not None for mode in modes)
     parts = usable * (1 + ROUNDS * (2 if runner is None else 3))
     with loading_errors(), progress("measuring", parts, "measurements") as bar:
-        measure_feedings(
-            feedings,
+        measure_modes(
+            modes,
             num_batches=num_batches,
             step_seconds=gpu.step_seconds,
             runner=runner,
@@ -151,7 +151,7 @@ def _run(
         "batch": batch_text(config),
         "workers": config.data.workers,
         "simulated_gpu": gpu.to_dict(),
-        "modes": [feeding.to_dict() for feeding in feedings],
+        "modes": [mode.to_dict() for mode in modes],
     }
     emit(result, as_json, lambda out: _render(out, result["modes"], config, device, gpu))
 

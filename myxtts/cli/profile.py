@@ -123,8 +123,7 @@ def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device
     """Records loading, and steps if they are wanted, as TensorFlow's profiler sees them; compiling is not in it."""
     import tensorflow as tf
 
-    from myxtts.training.feeding import warm_batches
-    from myxtts.training.measured_steps import StepRunner
+    from myxtts.training.measured_steps import StepRunner, warm_batches
 
     runner = StepRunner(config, device) if model else None
     with loading_errors():

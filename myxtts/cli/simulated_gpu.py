@@ -70,7 +70,7 @@ def simulated_gpu(
         return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"an accelerator whose step takes {step_ms:g} ms")
     assert simulate is not None
     from myxtts.models.create import create_model
-    from myxtts.training.step_cost import step_flops
+    from myxtts.training.step_parts import step_flops
 
     gpu = known_gpu(simulate)
     clips, frames, tokens = source.plan.batch_shapes().mean(axis=0).tolist()

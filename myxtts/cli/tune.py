@@ -18,7 +18,7 @@ from myxtts.errors import TrainingError, UsageError
 from myxtts.performance.tuning import NO_TIME
 
 if TYPE_CHECKING:
-    from myxtts.performance.tuning import Trial, Tuned
+    from myxtts.performance.tuning import SettingsTrial, TuningResult
 
 _START = "as it is"
 _NOTHING = "–"
@@ -91,7 +91,7 @@ def _search(
     time_budget: float,
     frame_budget: bool,
     bar: StageProgress,
-) -> tuple[Tuned, str]:
+) -> tuple[TuningResult, str]:
     from myxtts.performance.tuning import TrialFailed
     from myxtts.performance.tuning import tune as search
     from myxtts.training.device import prepare_device
@@ -120,15 +120,15 @@ def _search(
         raise TrainingError(f"the configuration itself cannot be measured: {error}") from None
 
 
-def _line(trial: Trial, unit: str) -> str:
+def _line(trial: SettingsTrial, unit: str) -> str:
     return f"{_name(trial)}: {trial.note if trial.rate is None else f'{trial.rate:,.1f} {unit}'}"
 
 
-def _name(trial: Trial) -> str:
+def _name(trial: SettingsTrial) -> str:
     return ", ".join(f"{key} {value}" for key, value in trial.changes.items()) or _START
 
 
-def _render(out: Console, tuned: Tuned, unit: str, output: Path | None) -> None:
+def _render(out: Console, tuned: TuningResult, unit: str, output: Path | None) -> None:
     start = tuned.trials[0].rate
     rows = []
     for trial in tuned.trials:
@@ -146,7 +146,7 @@ def _render(out: Console, tuned: Tuned, unit: str, output: Path | None) -> None:
         out.print("--output writes it into a configuration file", markup=False)
 
 
-def _conclusion(tuned: Tuned) -> list[str]:
+def _conclusion(tuned: TuningResult) -> list[str]:
     comparison = tuned.comparison
     if len(tuned.trials) > 1 and all(trial.note == NO_TIME for trial in tuned.trials[1:]):
         return ["the start is kept: there was no time to try anything else; raise --time-budget, or lower --steps"]

@@ -1,4 +1,4 @@
-"""Instruments: they observe a source of batches or a run of steps, and own neither."""
+"""Measuring tools: they observe an input or a run of steps, and own neither."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from myxtts.performance.diagnose_pipeline import diagnose
     from myxtts.performance.diagnosis import Diagnosis
-    from myxtts.performance.simulated_step import SimulatedStep
+    from myxtts.performance.simulated_accelerator import SimulatedStep
 
 __all__ = ["Diagnosis", "SimulatedStep", "diagnose"]
 
 _MODULES = {
     "Diagnosis": "myxtts.performance.diagnosis",
-    "SimulatedStep": "myxtts.performance.simulated_step",
+    "SimulatedStep": "myxtts.performance.simulated_accelerator",
     "diagnose": "myxtts.performance.diagnose_pipeline",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for, so that whoever needs one instrument does not wait for all of them."""
+    """Imports what is asked for, so that using one tool does not wait for the import of all."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,32 +1,32 @@
-"""Batches to measure with: a source that can be begun anew, batches kept for replay, how much of them is padding."""
+"""Batches to measure with: a stream that starts again at its end, a replay buffer, and what a batch consists of."""
 
 from __future__ import annotations
 
+import mmap
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from myxtts.performance.simulated_accelerator import leaves
-from myxtts.performance.step_run import batch_shapes
-
-_MOST_KEPT = 24
+_MOST_BATCHES = 24
 _MOST_BYTES = 512 << 20
 _UNKNOWN_DEPTH = 8
 _DEEPEST = 32
 
+Shapes = tuple[tuple[int, ...], ...]
 
-class Source:
-    """Batches without end from anything that can be iterated over, pass after pass, as an epoch loop does it.
+
+class BatchStream:
+    """Endless batches from any iterable, pass after pass, as an epoch loop takes them.
 
     Args:
-        dataset: a `tf.data` pipeline, a data loader, a list, a generator. One that cannot be begun anew is used up.
+        dataset: a `tf.data` pipeline, a data loader, a list, a generator. A generator gives one pass only.
 
     Attributes:
-        is_tf_data: whether it is a `tf.data` pipeline, which can be looked into.
-        passes: how often the source was begun anew, that is, the epoch.
-        lengths: batches of each complete pass.
+        is_tf_data: whether it is a `tf.data` pipeline, whose nodes can be timed.
+        is_one_pass: whether it cannot start again.
+        passes: how many passes are complete, that is, the epoch.
     """
 
     def __init__(self, dataset: Iterable[Any]) -> None:
@@ -35,24 +35,22 @@ class Source:
         self.is_tf_data = tensorflow is not None and isinstance(dataset, tensorflow.data.Dataset)
         self.is_one_pass = iter(dataset) is dataset if isinstance(dataset, Iterator) else False
         self.passes = 0
-        self.lengths: list[int] = []
 
     def batches(self, dataset: Iterable[Any] | None = None) -> Iterator[Any]:
-        """Batches from the beginning, of the source or of a variant of it."""
+        """Batches from the beginning, of the dataset or of a variant of it."""
         dataset = self.dataset if dataset is None else dataset
         while True:
-            count = 0
+            empty = True
             for batch in dataset:
-                count += 1
+                empty = False
                 yield batch
-            if not count or self.is_one_pass:
+            if empty or self.is_one_pass:
                 return
-            self.lengths.append(count)
             self.passes += 1
 
     @property
     def depth(self) -> int:
-        """Batches that may be ready before the first is asked for."""
+        """How many batches may be ready before the first one is asked for."""
         if self.is_tf_data:
             from myxtts.performance.graph_nodes import buffered_batches
 
@@ -63,8 +61,8 @@ class Source:
         return 0 if isinstance(self.dataset, (list, tuple)) or self.is_one_pass else _UNKNOWN_DEPTH
 
     @property
-    def has_batches_ahead(self) -> bool:
-        """Whether batches are made while nobody waits for them, as far as one can see."""
+    def prepares_ahead(self) -> bool:
+        """Whether batches are visibly prepared in advance."""
         if self.is_tf_data:
             from myxtts.performance.graph_nodes import ends_with_prefetch
 
@@ -72,38 +70,39 @@ class Source:
         return bool(getattr(self.dataset, "num_workers", 0))
 
 
-class Kept:
-    """Keeps batches in memory for replay: a few dozen, within a limit of bytes."""
+class ReplayBuffer:
+    """Keeps a few dozen batches in memory for replay, within a limit of bytes."""
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
         self._bytes = 0
         self._shapes: set[Any] = set()
 
-    def __call__(self, batch: Any) -> None:
+    def add(self, batch: Any) -> None:
+        """Keeps a batch if there is room; the first one always."""
         size = sum(_bytes(leaf) for leaf in leaves(batch))
         room = self._bytes + size <= _MOST_BYTES
-        if (room and len(self.batches) < _MOST_KEPT) or not self.batches:
+        if (room and len(self.batches) < _MOST_BATCHES) or not self.batches:
             self.batches.append(batch)
             self._bytes += size
 
     def take_new(self) -> list[Any]:
-        """A batch of every shape that was kept since the last call, and not before."""
+        """One batch of every shape that is new since the last call."""
         by_shape = {batch_shapes(batch): batch for batch in self.batches}
         new = [batch for shape, batch in by_shape.items() if shape not in self._shapes]
         self._shapes.update(by_shape)
         return new
 
     def replay(self) -> Iterator[Any]:
-        """The kept batches, over and over."""
+        """The batches, over and over."""
         while self.batches:
             yield from self.batches
 
 
 def padding_share(batches: Iterable[Any]) -> float:
-    """The share of the bytes in batches that only fills them up: the same value from some place to the row's end.
+    """The share of the batches' bytes that is padding: one value repeated up to the end of a row.
 
-    The first dimension is taken for clips, the second for time. Arrays without both do not count.
+    Rows are clips (the first dimension) over time (the second). Arrays without both dimensions do not count.
     """
     padding = total = 0.0
     for batch in batches:
@@ -118,7 +117,7 @@ def padding_share(batches: Iterable[Any]) -> float:
             differs = values[:, ::-1] != values[:, -1:]
             varies = differs.any(axis=1)
             trailing = np.where(varies, differs.argmax(axis=1), values.shape[1])
-            # A row that ends with one value of its own is not padded; if no row varies at all, nothing can be said.
+            # A single last value is not padding; if no row varies at all, padding cannot be told from data.
             trailing = np.where(trailing <= 1, 0, trailing) * bool(varies.any())
             size = float(_bytes(leaf))
             padding += size * float(trailing.sum()) / values.size
@@ -134,3 +133,45 @@ def _bytes(leaf: Any) -> int:
         getattr(leaf, "dtype", None), "itemsize", None
     )
     return int(np.prod([int(one) for one in shape], dtype=np.int64)) * int(size or 4)
+
+
+def batch_shapes(batch: Any) -> Shapes:
+    """The shapes of a batch's arrays, in order."""
+    return tuple(tuple(int(size) for size in leaf.shape) for leaf in leaves(batch) if hasattr(leaf, "shape"))
+
+
+def wait_until_ready(batch: Any) -> None:
+    """Return when the bytes of a batch are in memory, as they must be before a device can copy them.
+
+    What `tf.data` and PyTorch deliver on the host is complete when `next()` returns. A JAX array may still be
+    computed, and a memory-mapped NumPy array has not been read yet: the one is waited for, the other read.
+    """
+    for leaf in leaves(batch):
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+        elif isinstance(leaf, np.ndarray) and _is_mapped(leaf):
+            leaf.copy()
+
+
+def leading_dimension(batch: Any) -> int:
+    """The first dimension of the first array in a batch, 1 if it has none."""
+    shape: Any = getattr(next(leaves(batch), None), "shape", ())
+    return int(shape[0]) if len(shape) else 1
+
+
+def leaves(batch: Any) -> Iterator[Any]:
+    """The arrays of a batch, however they are nested in mappings, tuples and lists."""
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    if isinstance(batch, (tuple, list)):
+        for part in batch:
+            yield from leaves(part)
+    else:
+        yield batch
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)

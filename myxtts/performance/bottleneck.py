@@ -1,6 +1,6 @@
-"""What holds steps back, as far as their times and the load of the machine tell.
+"""What limits the speed of steps, judged by their times and the load of the machine.
 
-This reads what a monitor has measured anyway. It names the direction; `myxtts diagnose` measures the cause.
+This uses only what a monitor has measured anyway, so it is a hint; `myxtts diagnose` measures the cause.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from myxtts.performance.statistics import Summary, variation_verdict
 
 NO_STEPS = "no steps yet"
 
-# Percent. From here on the CPUs have nothing left to give, a disk is what the CPUs wait for, another machine takes
-# time, memory is short; below this a GPU that is not waiting for data has too little to do.
+# Percent. From here on the CPUs are full, wait for a disk, or lose time to another virtual machine, or memory is
+# short. Below the last one, a GPU that does not wait for data has too little to do.
 BUSY_CPU = 90.0
 SLOW_DISK_IOWAIT = 20.0
 STOLEN_CPU = 10.0
@@ -25,10 +25,10 @@ IDLE_GPU = 70.0
 
 @dataclass(frozen=True)
 class CacheUse:
-    """How much of a store was there already.
+    """How much of a store existed already.
 
     Attributes:
-        reused: clips whose features were taken as they were.
+        reused: clips whose features were in the store.
         computed: clips whose features had to be computed.
     """
 
@@ -98,7 +98,7 @@ def analyse(
     evidence = _evidence(stall_share, step, machine, cache)
     advice = _when_waiting(machine) if waits else _when_not_waiting(machine)
     if _mean(machine, "memory_percent") >= FULL_MEMORY:
-        advice.append("memory is nearly full: fewer prefetch_buffer_size or num_workers, before the system swaps")
+        advice.append("memory is nearly full: lower prefetch_buffer_size or num_workers before the system swaps")
     if waits and cache is not None and cache.efficiency < 1:
         advice.append("the store was not complete: 'myxtts precompute' before training")
     return BottleneckAnalysis(
@@ -134,12 +134,12 @@ def _when_waiting(machine: Mapping[str, Summary]) -> list[str]:
     advice = []
     if _mean(machine, "iowait_percent") >= SLOW_DISK_IOWAIT:
         advice.append(
-            "the disks are what is waited for: a local SSD, or enable_memory_mapping: false if it fits memory"
+            "the CPUs wait for disks: use a local SSD, or enable_memory_mapping: false if the store fits memory"
         )
     if _mean(machine, "steal_percent") >= STOLEN_CPU:
         advice.append("other virtual machines take CPU time from this one: ask for dedicated CPUs")
     if _mean(machine, "cpu_percent") >= BUSY_CPU:
-        advice.append("the CPUs are full: preprocessing_mode precompute leaves them nothing to compute per batch")
+        advice.append("the CPUs are full: with preprocessing_mode precompute they have nothing to compute per batch")
     elif not advice:
         advice.append("the machine has room: raise num_workers and prefetch_buffer_size ('myxtts tune' finds them)")
     advice.append("'myxtts diagnose' names the cause")
@@ -147,12 +147,12 @@ def _when_waiting(machine: Mapping[str, Summary]) -> list[str]:
 
 
 def _when_not_waiting(machine: Mapping[str, Summary]) -> list[str]:
-    # Training uses one GPU; others of the machine may rest, or work for somebody else.
+    # Training uses one GPU; the others may be idle, or work for somebody else.
     loads = [load.mean for name, load in machine.items() if name.endswith("_utilization_percent")]
     if loads and max(loads) < IDLE_GPU:
         reason = f"the GPU is {max(loads):.0f} % utilized and not waiting for data"
         return [f"{reason}: larger batches (--auto-batch), and enable_xla_compilation"]
-    return ["input is not what holds the steps back: stop tuning it"]
+    return ["the input does not slow the steps down: stop tuning it"]
 
 
 def _mean(machine: Mapping[str, Summary], name: str) -> float:

@@ -1,31 +1,38 @@
-"""Whether this process gets the CPU it asks for, from the kernel's own books.
+"""Whether the threads of this process get what they need to run: a CPU, and Python's interpreter lock.
 
-A thread that could run and does not is waiting in a run queue; Linux adds that time up per thread. What others did on
-the same CPUs, what a hypervisor took, and how long a cgroup was held back by its quota stand beside it. Where the
-kernel does not tell (not Linux), nothing is claimed.
+The CPU is read from the kernel's counters. A thread that could run and does not is waiting in a run queue; Linux adds
+that time up per thread, beside what others did on the same CPUs, what a hypervisor took, and how long a quota held
+the cgroup back. Where the kernel does not say (not Linux), these values are 0.
+
+The lock is measured by asking for it all the time. A thread sleeps a millisecond and looks how late it wakes up. To
+run again it needs a CPU and the lock. Compared with how late it is while nothing else runs in Python, the rest is the
+lock.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from myxtts.hardware import CGROUP_ROOT, cgroup_folders
 
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_NAP = 1e-3
 
 
 @dataclass(frozen=True)
 class CpuUse:
-    """A stretch of time. All values are seconds, of all threads or CPUs together.
+    """A period of time. All values are seconds, of all threads or CPUs together.
 
     Attributes:
         wall: its length.
         own: CPU time of this process.
         queued: time that threads of this process could have run and did not get a CPU.
-        others: CPU time of everybody else on the CPUs that this process may use, other guests of its host included.
+        others: CPU time of all others on the CPUs that this process may use, other guests of its host included.
         throttled: time that the process's cgroup was held back by its quota.
         cpus: CPUs that the process may use.
         machine_cpus: CPUs that the machine has.
@@ -43,8 +50,8 @@ class CpuUse:
     def denied_share(self) -> float:
         """Of the time in which this process wanted a CPU, the share it was kept from one by others, 0 to 1.
 
-        Threads of the process that wait for each other do not count: waiting in the queue is blamed on others as
-        far as they used the CPUs.
+        Time in the queue is blamed on others only as far as they used the CPUs, so threads of this process that
+        wait for each other do not count.
         """
         if self.own + self.queued <= 0 or self.wall <= 0:
             return 0.0
@@ -69,10 +76,10 @@ class CpuUse:
 
 
 class CpuMeter:
-    """Measures from `start` (or its making) to `read`.
+    """Measures from `start` (or from its creation) to `read`.
 
     Args:
-        without: number of a thread that does not count, being an instrument.
+        without: number of a thread that does not count, because it belongs to the measurement.
     """
 
     def __init__(self, without: int | None = None) -> None:
@@ -80,7 +87,7 @@ class CpuMeter:
         self.start()
 
     def start(self) -> None:
-        """Begins anew."""
+        """Starts again."""
         self._cpus = usable_cpu_numbers()
         self._wall = time.perf_counter()
         self._own = time.process_time()
@@ -89,7 +96,7 @@ class CpuMeter:
         self._throttled = _throttled_seconds()
 
     def read(self) -> CpuUse:
-        """What has happened since."""
+        """What has happened since `start`."""
         own = time.process_time() - self._own
         queued = sum(
             value - self._queued.get(thread, 0.0)
@@ -133,7 +140,7 @@ def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float
 
 
 def _busy_seconds(cpus: frozenset[int], path: Path = Path("/proc/stat")) -> float:
-    """Seconds that these CPUs have worked, for anyone."""
+    """Seconds that these CPUs have been busy, for any process."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -161,3 +168,48 @@ def _throttled_seconds(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/
         elif "throttled_time" in values:  # version 1
             most = max(most, int(values["throttled_time"]) / 1e9)
     return most
+
+
+class LockProbe:
+    """Asks for the interpreter lock while its block runs.
+
+    Example:
+        >>> with LockProbe() as probe:
+        ...     time.sleep(0.02)
+        >>> probe.late < 1.0
+        True
+
+    Attributes:
+        thread: the number of its thread, while the block runs.
+        late: mean seconds that the thread woke up late, once the block is left.
+    """
+
+    def __init__(self) -> None:
+        self.late = 0.0
+        self.thread: int | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name="lock-probe", daemon=True)
+
+    def __enter__(self) -> LockProbe:
+        self._thread.start()
+        self.thread = self._thread.native_id
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        naps, began = 0, time.perf_counter()
+        while not self._stop.is_set():
+            time.sleep(_NAP)
+            naps += 1
+        self.late = max(0.0, (time.perf_counter() - began) / max(1, naps) - _NAP)
+
+
+def held_share(late: float, late_otherwise: float) -> float:
+    """The share of the time that the lock was held, 0 to 1, from the lateness with and without that load."""
+    by_lock = max(0.0, late - late_otherwise)
+    return by_lock / (by_lock + _NAP + late_otherwise)

@@ -1,32 +1,61 @@
 """Finds out whether a training loop waits for its input, and why.
 
 The method is differential (docs/diagnose.md): the same step with its real input, and with batches replayed from
-memory. Only if time is lost between the two is the input looked into: run alone, its nodes timed, changes tried out.
+memory. Only if time is lost between the two is the input investigated: run alone, its nodes timed, changes tried out.
+`take_measurements` does all that; `judge` draws the conclusions and measures nothing.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from myxtts.performance import diagnosis as found
-from myxtts.performance.batches import Source
-from myxtts.performance.diagnosis import Diagnosis, Fix, Pattern, Series, Split
-from myxtts.performance.differential import FEWEST_STEPS, Measured, close, measure
-from myxtts.performance.page_cache import drop
+from myxtts.performance.batches import BatchStream
+from myxtts.performance.culprits import (
+    CULPRITS,
+    INPUT_CULPRITS,
+    LOCK_HELD,
+    STEP_CULPRITS,
+    Suspect,
+    choose,
+    find_suspects,
+)
+from myxtts.performance.diagnosis import NONE, Diagnosis, Fix, Pattern, StallSplit, StepSeries
+from myxtts.performance.facts import EagerStep, InputFacts, StepFacts
 from myxtts.performance.pattern import find_pattern
-from myxtts.performance.remedies import REMEDIES
+from myxtts.performance.replay_comparison import FEWEST_STEPS, ReplayComparison, cold_share, compare
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
-from myxtts.performance.step_run import run_steps
-from myxtts.performance.step_side import StepLoss, eager_loss
 
 _MOST_FIXES = 3
-_CLEARLY = 0.025  # nobody is accused of a share that may as well be nothing
-_COLD_SECONDS = 20.0
+_CLEARLY = 0.025  # a smaller share may be chance, and no culprit is named for it
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Everything that a diagnosis rests on.
+
+    Attributes:
+        comparison: the steps with real and with replayed input.
+        input: why they wait; None: they hardly wait, so it was not investigated.
+        eager: a step that runs its operations one by one; None: it does not.
+        copy_seconds: to copy a batch to the device.
+        cold_share: share of step time that waits for data with a cold page cache; None: not measured.
+        is_tf_data: whether the input is a `tf.data` pipeline.
+        simulated: whether the step is a simulated accelerator's.
+    """
+
+    comparison: ReplayComparison
+    input: InputFacts | None = None
+    eager: EagerStep | None = None
+    copy_seconds: float = 0.0
+    cold_share: float | None = None
+    is_tf_data: bool = True
+    simulated: bool = False
 
 
 def diagnose(
@@ -37,7 +66,7 @@ def diagnose(
     files: Sequence[Path] = (),
     report: Callable[[str], None] = lambda what: None,
 ) -> Diagnosis:
-    """Measures a training loop's input and names what holds it back.
+    """Measures a training loop's input and names what slows it down.
 
     ```python
     from myxtts.performance import diagnose
@@ -46,139 +75,137 @@ def diagnose(
     ```
 
     Args:
-        dataset: a `tf.data` pipeline, or any Python iterable of batches, such as PyTorch's DataLoader. One that ends
-            is begun anew, as an epoch loop does.
+        dataset: a `tf.data` pipeline, or any Python iterable of batches, such as PyTorch's DataLoader. At its end it
+            starts again, as in an epoch loop.
         step: called with a batch; trains as it would anyway, a few times `num_batches` steps. It may return when its
             work is done, or dispatch it to a GPU and return something of its result.
         num_batches: steps to measure.
         files: what the pipeline reads. They are taken out of the page cache for a run of their own, whose difference
-            is what fetching costs; without them, fetching is what the pipeline waits without working.
-        report: is told what is being measured, for a progress line.
+            is what reading costs; without them, reading is what the pipeline waits without working.
+        report: called with what is being measured, for a progress line.
 
     Raises:
         ValueError: the dataset has too few batches to measure anything.
     """
+    return judge(take_measurements(dataset, step, num_batches, files=files, report=report))
+
+
+def take_measurements(
+    dataset: Iterable[Any],
+    step: Callable[[Any], Any],
+    num_batches: int,
+    *,
+    files: Sequence[Path] = (),
+    report: Callable[[str], None] = lambda what: None,
+) -> Measurements:
+    """Measures; the arguments are those of `diagnose`."""
     if num_batches < FEWEST_STEPS:
         raise ValueError(f"num_batches is {num_batches}; at least {FEWEST_STEPS} are needed")
-    measured = measure(Source(dataset), step, num_batches, report)
-    diagnosis = _judge(measured, step, report)
-    return _with_cold_cache(diagnosis, measured, step, files, report)
+    stream = BatchStream(dataset)
+    comparison, buffer = compare(stream, step, num_batches, report)
+    simulated = bool(getattr(step, "simulated", False))
+    eager, copy_seconds, facts = None, 0.0, None
+    if not simulated and "tensorflow" in sys.modules:
+        from myxtts.performance.experiments import copy_seconds as measure_copy
+        from myxtts.performance.experiments import eager_step
 
-
-def _judge(measured: Measured, step: Callable[[Any], Any], report: Callable[[str], None]) -> Diagnosis:
-    report("the step")
-    losses = [loss for loss in (measured.recompilation, _eager(measured, step)) if loss is not None]
-    step_side = max(losses, key=lambda loss: loss.share, default=None)
-    evidence: list[str] = []
-    fixes: list[Fix] = []
-    culprit, culprit_text, slow_clips = found.NONE, "", ()
-    nodes: tuple[found.NodeTime, ...] = ()
-    split = Split(measured.share, 0.0, 0.0)
-    total = measured.share + (step_side.share if step_side else 0.0)
-
-    if measured.share >= MODERATELY_INPUT_BOUND and measured.share - measured.uncertainty >= _CLEARLY:
-        from myxtts.performance.culprit import choose, suspects
+        report("the step")
+        eager = eager_step(step, buffer.batches)
+        copy_seconds = measure_copy(buffer.batches) if comparison.share > 0 else 0.0
+    if _clearly_waits(comparison):
         from myxtts.performance.investigation import investigate
 
-        facts = investigate(
-            measured.source, step, measured.run, measured.stall, measured.ceiling, measured.kept, report
-        )
-        named = choose(suspects(facts))
-        nodes = tuple(node.to_time() for node in facts.alone.nodes)
-        split = _split(measured, facts.alone.waiting if facts.alone.lock_held < 0.35 else 0.0, step)
-        slow_clips = tuple(facts.spiky_steps.tolist()) if facts.slow else ()
-        if named:
-            culprit, culprit_text = named[0].culprit, named[0].text
-            evidence.extend(named[0].evidence)
-        for suspect in named[:_MOST_FIXES]:
-            fixes.append(_fix(suspect.culprit, suspect.removed * measured.share, measured.source, suspect.measured))
-    elif measured.share > 0:
-        if measured.share >= MODERATELY_INPUT_BOUND:
-            evidence.append("too uncertain to name a culprit; measure more steps")
-        split = _split(measured, 0.0, step)
-    for loss in losses:
-        evidence.extend(loss.evidence)
-    if step_side is not None and step_side.share >= max(MODERATELY_INPUT_BOUND, measured.share):
-        evidence = list(step_side.evidence)
-        culprit, culprit_text = step_side.culprit, step_side.text
-        fixes.insert(0, _fix(step_side.culprit, step_side.share, measured.source, step_side.measured))
-    steps = len(measured.run)
-    simulated = bool(getattr(step, "simulated", False))
+        facts = investigate(stream, step, comparison, buffer, report)
+    cold = None
+    if files:
+        report("a cold page cache")
+        cold = cold_share(stream, step, comparison, files)
+    return Measurements(comparison, facts, eager, copy_seconds, cold, stream.is_tf_data, simulated)
+
+
+def judge(measurements: Measurements) -> Diagnosis:
+    """Draws the conclusions from what was measured."""
+    comparison, facts = measurements.comparison, measurements.input
+    run, share, step_seconds = comparison.run, comparison.share, comparison.step_seconds
+    computing = min(1.0, comparison.ceiling / step_seconds) if step_seconds else 0.0
+    in_step = find_suspects(
+        STEP_CULPRITS,
+        StepFacts(run, comparison.compiling, comparison.new_shapes, computing, measurements.eager),
+    )
+    in_input = choose(find_suspects(INPUT_CULPRITS, facts)) if facts is not None else []
+    culprit, text, evidence, waiting = NONE, "", list[str](), 0.0
+    fixes = [_fix(name, one, one.removed * share, measurements) for name, one in in_input]
+    if in_input:
+        culprit, text = in_input[0][0], in_input[0][1].text
+        evidence.extend(in_input[0][1].evidence)
+    if facts is not None:
+        waiting = facts.alone.waiting if facts.alone.lock_held < LOCK_HELD else 0.0
+    elif share >= MODERATELY_INPUT_BOUND:
+        evidence.append("too uncertain to name a culprit; measure more steps")
+    for one in in_step.values():
+        evidence.extend(one.evidence)
+    worst = max(in_step, key=lambda name: in_step[name].removed, default=None)
+    lost = share
+    if worst is not None:
+        suspect = in_step[worst]
+        lost = min(1.0, share + suspect.removed)
+        if suspect.removed >= max(MODERATELY_INPUT_BOUND, share):
+            culprit, text, evidence = worst, suspect.text, list(suspect.evidence)
+            fixes.insert(0, _fix(worst, suspect, suspect.removed, measurements))
+    cold_fetch = None
+    if measurements.cold_share is not None:
+        cold_fetch = max(0.0, measurements.cold_share - share)
+        waits = f"{100 * measurements.cold_share:.1f} % of step time waits"
+        evidence.append(f"from a cold page cache {waits}, {100 * cold_fetch:.1f} % for bytes")
     return Diagnosis(
-        verdict=input_verdict(measured.share),
-        input_share=measured.share,
-        uncertainty=measured.uncertainty,
-        steps=steps,
-        step_ms=1e3 * measured.step_seconds,
-        ceiling_ms=1e3 * measured.ceiling,
-        split=split,
+        verdict=input_verdict(share),
+        input_share=share,
+        uncertainty=comparison.uncertainty,
+        steps=len(run),
+        step_ms=1e3 * step_seconds,
+        ceiling_ms=1e3 * comparison.ceiling,
+        split=_split(comparison, waiting, measurements.copy_seconds),
         culprit=culprit,
-        culprit_text=culprit_text,
-        lost_share=min(1.0, total),
+        culprit_text=text,
+        lost_share=lost,
         evidence=tuple(evidence),
-        pattern=_pattern(measured, slow_clips),
+        pattern=_pattern(comparison, facts),
         fixes=tuple(fixes[:_MOST_FIXES]),
-        nodes=nodes,
-        series=Series(1e3 * measured.run.step_times, 1e3 * measured.run.stalls),
-        simulated=simulated,
+        nodes=() if facts is None else tuple(node.to_time() for node in facts.alone.nodes),
+        series=StepSeries(1e3 * run.step_times, 1e3 * run.stalls),
+        simulated=measurements.simulated,
+        cold_fetch_share=cold_fetch,
     )
 
 
-def _with_cold_cache(
-    diagnosis: Diagnosis,
-    measured: Measured,
-    step: Callable[[Any], Any],
-    files: Sequence[Path],
-    report: Callable[[str], None],
-) -> Diagnosis:
-    """Adds what fetching costs where the files of a pipeline are known."""
-    if not files or measured.source.is_one_pass or not drop(files):
-        return diagnosis
-    report("a cold page cache")
-    batches = measured.source.batches()
-    run = run_steps(batches, step, len(measured.run), seconds=_COLD_SECONDS)
-    close(batches)
-    cold = max(0.0, float(run.stalls.mean()) - measured.replay_stall)
-    share = cold / float(run.step_times.mean())
-    fetch = max(0.0, share - measured.share)
-    line = f"from a cold page cache {100 * share:.1f} % of step time waits, {100 * fetch:.1f} % for bytes"
-    return replace(diagnosis, cold_fetch_share=fetch, evidence=(*diagnosis.evidence, line))
+def _clearly_waits(comparison: ReplayComparison) -> bool:
+    return comparison.share >= MODERATELY_INPUT_BOUND and comparison.share - comparison.uncertainty >= _CLEARLY
 
 
-def _eager(measured: Measured, step: Callable[[Any], Any]) -> StepLoss | None:
-    if getattr(step, "simulated", False):
-        return None
-    computing = measured.ceiling / measured.step_seconds if measured.step_seconds else 0.0
-    return eager_loss(step, measured.kept.batches, min(1.0, computing))
+def _fix(name: str, suspect: Suspect, gain: float, measurements: Measurements) -> Fix:
+    culprit = CULPRITS[name]
+    lines = culprit.tf_data if measurements.is_tf_data or not culprit.iterable else culprit.iterable
+    return Fix(name, culprit.remedy, gain, lines, suspect.measured)
 
 
-def _fix(culprit: str, gain: float, source: Source, measured: bool) -> Fix:
-    remedy = REMEDIES[culprit]
-    lines = remedy.tf_data if source.is_tf_data or not remedy.iterable else remedy.iterable
-    return Fix(culprit, remedy.text, gain, lines, measured)
+def _split(comparison: ReplayComparison, waiting: float, copy_seconds: float) -> StallSplit:
+    """Copying is the time by which replayed batches in the device's own memory would be faster than in the host's."""
+    copy = min(comparison.share, copy_seconds / comparison.step_seconds) if comparison.step_seconds else 0.0
+    fetch = (comparison.share - copy) * waiting
+    return StallSplit(comparison.share - copy - fetch, fetch, copy)
 
 
-def _split(measured: Measured, waiting: float, step: Callable[[Any], Any]) -> Split:
-    """Copying is what replayed batches from the device's own memory would save over those from the host's."""
-    from myxtts.performance.device_copy import copy_seconds
-
-    copy = 0.0 if getattr(step, "simulated", False) else copy_seconds(measured.kept.batches)
-    share = min(measured.share, copy / measured.step_seconds) if measured.step_seconds else 0.0
-    fetch = (measured.share - share) * waiting
-    return Split(measured.share - share - fetch, fetch, share)
-
-
-def _pattern(measured: Measured, slow_clips: tuple[int, ...]) -> Pattern:
-    run = measured.run
+def _pattern(comparison: ReplayComparison, facts: InputFacts | None) -> Pattern:
+    run = comparison.run
     shapes = len(set(run.shapes))
-    events: dict[str, Any] = {}
-    if measured.compiling.any():
-        compiled = np.flatnonzero(measured.compiling).tolist()
-        events[f"with a new batch shape ({len(measured.new_shapes)} new ones, {shapes} in all)"] = compiled
+    events: dict[str, Sequence[int]] = {}
+    if comparison.compiling.any():
+        compiled = np.flatnonzero(comparison.compiling).tolist()
+        events[f"with a new batch shape ({len(comparison.new_shapes)} new ones, {shapes} in all)"] = compiled
     if run.epoch_starts:
         events["with the start of an epoch"] = run.epoch_starts
-    if slow_clips:
-        events["with slow clips"] = slow_clips
+    if facts is not None and facts.slow is not None and len(facts.spiky_steps):
+        events["with slow clips"] = facts.spiky_steps.tolist()
     sizes = [sum(int(np.prod(shape)) for shape in one) for one in run.shapes]
     if len(set(sizes)) > 1:
         largest = np.quantile(sizes, 0.9)

@@ -8,33 +8,7 @@ from typing import Any
 
 import numpy as np
 
-PYTHON_FUNCTION = "python-function"
-NO_PREFETCH = "no-prefetch"
-LOW_PARALLELISM = "low-parallelism"
-SHUFFLE_REFILL = "shuffle-refill"
-SLOW_STORAGE = "slow-storage"
-PER_CLIP_WORK = "per-clip-work"
-PADDING = "padding"
-RECOMPILATION = "recompilation"
-EAGER_STEP = "eager-step"
-SLOW_CLIPS = "slow-clips"
-STARVED_CPU = "starved-cpu"
 NONE = "none"
-
-CULPRITS = (
-    PYTHON_FUNCTION,
-    NO_PREFETCH,
-    LOW_PARALLELISM,
-    SHUFFLE_REFILL,
-    SLOW_STORAGE,
-    PER_CLIP_WORK,
-    PADDING,
-    RECOMPILATION,
-    EAGER_STEP,
-    SLOW_CLIPS,
-    STARVED_CPU,
-    NONE,
-)
 
 _WRAPPED = " " * 10
 
@@ -45,7 +19,7 @@ def number(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Split:
+class StallSplit:
     """Where the waiting comes from, as shares of step time.
 
     Attributes:
@@ -61,7 +35,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Pattern:
-    """How the time of a step goes up and down.
+    """How step times vary.
 
     Attributes:
         variation: standard deviation of the step times over their mean.
@@ -88,7 +62,7 @@ class Fix:
     """A change and what it is worth.
 
     Attributes:
-        culprit: what it mends.
+        culprit: what it fixes.
         text: the change in words.
         lines: the lines of a pipeline to change, as code.
         gain: estimated share of the present step time that it saves, 0 to 1.
@@ -122,12 +96,12 @@ class NodeTime:
 
     @property
     def blocking_ms(self) -> float:
-        """Milliseconds per batch that whoever waits for it waits, its threads working side by side."""
+        """Milliseconds per batch that its consumer waits for it, its threads working side by side."""
         return self.ms / max(1, self.parallelism)
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class StepSeries:
     """The measured steps one by one, in milliseconds, for pictures."""
 
     step_ms: np.ndarray
@@ -139,7 +113,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Everything that was found. Shares are of the time of the measured steps, 0 to 1.
+    """All findings. Shares are of the time of the measured steps, 0 to 1.
 
     Attributes:
         verdict: `not input-bound`, `moderately input-bound` (from 5 %) or `highly input-bound` (from 20 %).
@@ -149,17 +123,17 @@ class Diagnosis:
         step_ms: milliseconds per step, waits included; steps spent compiling are not among them.
         ceiling_ms: the same with replayed batches from memory, that is, with perfect input.
         split: what the input's share consists of.
-        culprit: the single change that would remove most of the lost time, one of `CULPRITS`.
+        culprit: what costs most of the lost time: a name from `culprits.CULPRITS`, or `none`.
         culprit_text: which node, clip or setting, in words.
         lost_share: the input's share and what the step itself loses to compiling or running eagerly.
         evidence: what was measured, a line each.
         pattern: how step times vary.
         fixes: changes, the most useful first.
-        nodes: the pipeline from its end to its source; empty where there is no `tf.data`, or no reason to look.
+        nodes: the pipeline from its end to its source; empty if it is not `tf.data`, or steps hardly wait.
         series: the measured steps.
         simulated: whether the step was a simulated accelerator's.
         cold_fetch_share: what waiting for bytes adds with a cold page cache; None if that was not measured.
-        settings: of what was measured, for people.
+        settings: of what was measured, for the report.
     """
 
     verdict: str
@@ -168,7 +142,7 @@ class Diagnosis:
     steps: int
     step_ms: float
     ceiling_ms: float
-    split: Split
+    split: StallSplit
     culprit: str
     culprit_text: str
     lost_share: float
@@ -176,7 +150,7 @@ class Diagnosis:
     pattern: Pattern
     fixes: tuple[Fix, ...]
     nodes: tuple[NodeTime, ...]
-    series: Series
+    series: StepSeries
     simulated: bool = False
     cold_fetch_share: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -188,27 +162,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {
-            "verdict": self.verdict,
-            "input_share": self.input_share,
-            "uncertainty": self.uncertainty,
-            "steps": self.steps,
-            "simulated": self.simulated,
-            "step_ms": self.step_ms,
-            "ceiling_ms": self.ceiling_ms,
-            "stall_ms": self.stall_ms,
-            "split": asdict(self.split),
-            "culprit": self.culprit,
-            "culprit_text": self.culprit_text,
-            "lost_share": self.lost_share,
-            "cold_fetch_share": self.cold_fetch_share,
-            "evidence": list(self.evidence),
-            "pattern": asdict(self.pattern),
-            "fixes": [asdict(fix) for fix in self.fixes],
-            "nodes": [asdict(node) for node in self.nodes],
-            "settings": dict(self.settings),
-            "series": self.series.to_dict(),
-        }
+        return asdict(self) | {"stall_ms": self.stall_ms, "series": self.series.to_dict()}
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10}{text}" for name, text in self.lines())

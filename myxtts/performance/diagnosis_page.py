@@ -33,7 +33,7 @@ def diagnosis_page(diagnosis: Diagnosis, title: str = "Is the accelerator waitin
 
 def _verdict(diagnosis: Diagnosis) -> str:
     colour = _COLOURS[diagnosis.verdict]
-    # The headline is the verdict; its line goes on from there.
+    # The headline already says the verdict, so its line leaves it out.
     details = [(label, text.removeprefix(f"{diagnosis.verdict}: ")) for label, text in diagnosis.lines()]
     headline = f'<p style="font-size:1.5rem;margin:0;color:{colour}"><strong>{escape(diagnosis.verdict)}</strong></p>'
     rows = "".join(
@@ -49,7 +49,7 @@ def _verdict(diagnosis: Diagnosis) -> str:
 def _timeline(diagnosis: Diagnosis) -> str:
     series = diagnosis.series
     steps, stalls, each = _shortened(series.step_ms, series.stall_ms)
-    # A single step spent compiling would press all others flat.
+    # A single step spent compiling would make all others invisible.
     top = min(float(steps.max()), 4 * float(np.median(steps)) + 1e-9) or 1.0
     width = (_WIDTH - 2 * _MARGIN) / len(steps)
     inner = _HEIGHT - 2 * _MARGIN

@@ -1,4 +1,4 @@
-"""Changes tried out on a pipeline or a step, so that a culprit is named for what its absence is worth.
+"""Changes tried out on a pipeline or a step, to measure what they are worth.
 
 Each experiment compares with a control measured in the same way, right before or after.
 """
@@ -9,19 +9,20 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from myxtts.performance.batches import batch_shapes, leaves
+from myxtts.performance.facts import MORE_PARALLEL, EagerStep, ShuffleRefill, SlowElements
 from myxtts.performance.graph_nodes import Node, kind_of
 from myxtts.performance.python_functions import pipeline
-from myxtts.performance.step_run import wait_for
+from myxtts.performance.step_run import drain, wait_for
 
-MORE_PARALLEL = 16
 _SECONDS = 1.0
 _FEWEST_ELEMENTS = 4
+_MANY_OPERATIONS = 20
 
 # An element that takes so many times as long as the median one is an outlier.
 _OUTLIER = 8.0
@@ -89,7 +90,7 @@ def speed_up_by_parallelism(node: Node, options: tf.data.Options) -> float | Non
     if faster is None:
         return None
     present = node.dataset.with_options(options)
-    # Now one, now the other, so that what else the machine does hits both.
+    # In turns, so that other load on the machine affects both.
     slow: list[float] = []
     fast: list[float] = []
     for _ in range(2):
@@ -120,44 +121,25 @@ def _with_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _is_generator(dataset: Any) -> bool:
-    """Whether a flat map is what `from_generator` makes, which has one generator whatever is done about it."""
+    """Whether a flat map comes from `from_generator`, which has a single generator and cannot run in parallel."""
     return kind_of(dataset) == "FlatMap" and kind_of(dataset._input_dataset) == "Tensor"
 
 
 def _seconds_per_element(dataset: tf.data.Dataset) -> float:
-    """In a running pipeline; its start, and what it had made meanwhile, do not count."""
+    """Seconds per element of a running pipeline, without its start."""
     elements = iter(dataset.repeat())
-    for _ in range(2):
-        next(elements)
-    began = time.perf_counter()
-    count = 0
-    # Past what so many calls at once have made during the first two.
-    while count < 2 * MORE_PARALLEL or (count < 8 * MORE_PARALLEL and time.perf_counter() - began < _SECONDS / 4):
-        next(elements)
-        count += 1
-        if count >= _FEWEST_ELEMENTS and time.perf_counter() - began > _SECONDS:
-            break
-    return (time.perf_counter() - began) / count
+    drain(elements, 2)
+    # At least past what so many calls at once have made during the first two.
+    count, seconds = drain(elements, 2 * MORE_PARALLEL, least=_FEWEST_ELEMENTS, seconds=_SECONDS)
+    if count == 2 * MORE_PARALLEL and seconds < _SECONDS / 4:
+        more, longer = drain(elements, 6 * MORE_PARALLEL, seconds=_SECONDS / 4 - seconds)
+        count, seconds = count + more, seconds + longer
+    return seconds / count
 
 
-@dataclass(frozen=True)
-class Refill:
-    """A shuffle buffer that is filled again in every epoch.
-
-    Attributes:
-        node: its name.
-        elements: how many it holds.
-        seconds: until it gives its first element, beyond what that element itself takes.
-    """
-
-    node: str
-    elements: int
-    seconds: float
-
-
-def shuffle_refill(dataset: tf.data.Dataset) -> Refill | None:
+def shuffle_refill(dataset: tf.data.Dataset) -> ShuffleRefill | None:
     """Times the filling of the costliest shuffle buffer that every epoch begins with; None if there is none."""
-    worst: Refill | None = None
+    worst: ShuffleRefill | None = None
     options = dataset.options()
     for node in pipeline(dataset):
         kind = kind_of(node)
@@ -168,7 +150,7 @@ def shuffle_refill(dataset: tf.data.Dataset) -> Refill | None:
             continue
         first = _seconds_to_first(node.with_options(options))
         plain = _seconds_to_first(node._input_dataset.with_options(options))
-        found = Refill(kind, int(node._buffer_size), max(0.0, first - plain))
+        found = ShuffleRefill(kind, int(node._buffer_size), max(0.0, first - plain))
         if worst is None or found.seconds > worst.seconds:
             worst = found
     return worst
@@ -178,23 +160,6 @@ def _seconds_to_first(dataset: tf.data.Dataset) -> float:
     began = time.perf_counter()
     next(iter(dataset), None)
     return time.perf_counter() - began
-
-
-@dataclass(frozen=True)
-class SlowElements:
-    """Elements that take far longer than others.
-
-    Attributes:
-        names: of the slow ones, by what the function was given.
-        count: elements that were timed.
-        times_median: how many times the median they take, on average.
-        excess_share: the share of all elements' time that is theirs beyond the median.
-    """
-
-    names: tuple[str, ...]
-    count: int
-    times_median: float
-    excess_share: float
 
 
 def slow_elements(node: Node, most: int, seconds: float = 2.0) -> SlowElements | None:
@@ -215,13 +180,13 @@ def slow_elements(node: Node, most: int, seconds: float = 2.0) -> SlowElements |
         inputs.append(flat)
         if len(times) >= most or time.perf_counter() - began > seconds:
             break
-    lasted = np.array(times[1:])  # the first call is like no other
+    lasted = np.array(times[1:])  # the first call is slower than all others
     if len(lasted) < 2 * _FEWEST_ELEMENTS:
         return None
     median = float(np.median(lasted))
     limit = max(_OUTLIER * median, median + 1e-3)
     for position in np.flatnonzero(lasted > limit)[:_TRIED_AGAIN]:
-        # Once may have been the machine's doing; a slow clip is slow again.
+        # Once may have been chance; a slow clip is slow again.
         for _ in range(2):
             called = time.perf_counter()
             function(*inputs[1 + position])
@@ -250,6 +215,17 @@ def _name(flat: Sequence[Any], position: int) -> str:
     return f"element {position}"
 
 
+def eager_step(step: Callable[[Any], Any], batches: Sequence[Any]) -> EagerStep | None:
+    """Whether a step runs many operations one by one, and what compiling it saves; None if it does not."""
+    operations = eager_operations(step, batches[0])
+    if operations < _MANY_OPERATIONS:
+        return None
+    try:
+        return EagerStep(operations, gain_by_graph(step, batches))
+    except Exception as error:
+        return EagerStep(operations, 0.0, (str(error).strip().splitlines() or [""])[0][:80])
+
+
 def eager_operations(step: Callable[[Any], Any], batch: Any) -> int:
     """How many operations a call of the step runs one by one; a compiled step is a single one."""
     from tensorflow.python.framework import op_callbacks
@@ -276,10 +252,7 @@ def gain_by_graph(step: Callable[[Any], Any], batches: Sequence[Any], seconds: f
         Exception: whatever keeps the step from being traced.
     """
     compiled = tf.function(step, reduce_retracing=True)
-    by_shape: dict[Any, Any] = {}
-    for batch in batches:
-        by_shape.setdefault(tuple(tuple(leaf.shape) for leaf in tf.nest.flatten(batch)), batch)
-    chosen = list(by_shape.values())[:2]
+    chosen = list({batch_shapes(batch): batch for batch in batches}.values())[:2]
     for batch in chosen:
         compiled(batch)
     times: dict[Any, list[float]] = {step: [], compiled: []}
@@ -291,3 +264,21 @@ def gain_by_graph(step: Callable[[Any], Any], batches: Sequence[Any], seconds: f
             wait_for(way(batch))
             taken.append(time.perf_counter() - called)
     return max(0.0, 1 - float(np.median(times[compiled])) / float(np.median(times[step])))
+
+
+def copy_seconds(batches: Sequence[Any]) -> float:
+    """Seconds to copy a batch from the host to the first GPU that TensorFlow uses, the median; 0 without a GPU.
+
+    Batches that are on the device already cost nothing.
+    """
+    if not tf.config.list_logical_devices("GPU"):
+        return 0.0
+    times = []
+    for batch in batches:
+        began = time.perf_counter()
+        with tf.device("/GPU:0"):
+            copied = [tf.identity(leaf) for leaf in leaves(batch) if tf.is_tensor(leaf) and "GPU" not in leaf.device]
+        for tensor in copied[-1:]:  # copies are made in order
+            tensor.numpy()
+        times.append(time.perf_counter() - began)
+    return float(np.median(times)) if times else 0.0

@@ -1,4 +1,7 @@
-"""What was measured of an input that makes a step wait, and what follows from it."""
+"""What was measured of an input that makes steps wait, and of the steps themselves, and what follows from it.
+
+The rules of `culprits` judge these facts and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,79 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.performance.cpu_use import CpuUse
-from myxtts.performance.experiments import Refill, SlowElements
-from myxtts.performance.graph_nodes import Node
+from myxtts.performance.graph_nodes import Node, slowest_node, stages
+from myxtts.performance.step_run import StepRun
+
+# From here on a share is most of something.
+MOSTLY = 0.5
+# Calls at once when parallelism is tried out.
+MORE_PARALLEL = 16
+
+
+@dataclass(frozen=True)
+class ShuffleRefill:
+    """A shuffle buffer that is filled again in every epoch.
+
+    Attributes:
+        node: its name.
+        elements: how many it holds.
+        seconds: until it gives its first element, beyond what that element itself takes.
+    """
+
+    node: str
+    elements: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SlowElements:
+    """Elements that take far longer than others.
+
+    Attributes:
+        names: of the slow ones, by what the function was given.
+        count: elements that were timed.
+        times_median: how many times the median they take, on average.
+        excess_share: the share of all elements' time that is theirs beyond the median.
+    """
+
+    names: tuple[str, ...]
+    count: int
+    times_median: float
+    excess_share: float
+
+
+@dataclass(frozen=True)
+class EagerStep:
+    """A step that runs its operations one by one.
+
+    Attributes:
+        operations: in one call.
+        gain: share of the step's time that a `tf.function` saves, measured; 0 if it cannot be traced.
+        problem: why it cannot be traced; None if it can.
+    """
+
+    operations: int
+    gain: float
+    problem: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StepFacts:
+    """What the step itself loses.
+
+    Attributes:
+        run: the steps on the real input.
+        compiling: float [N], seconds by which steps with a new shape took longer than others.
+        new_shapes: the steps that had one.
+        computing: share of step time that is the step's own.
+        eager: its operations run one by one; None: they do not, or not many.
+    """
+
+    run: StepRun
+    compiling: np.ndarray
+    new_shapes: Sequence[int]
+    computing: float
+    eager: EagerStep | None
 
 
 @dataclass(frozen=True)
@@ -19,7 +93,7 @@ class InputAlone:
     Attributes:
         seconds: per batch.
         cpu: what the process did meanwhile.
-        lock_held: share of the time that the interpreter's lock could not be had.
+        lock_held: share of the time that the interpreter lock was held.
         nodes: of a `tf.data` pipeline with their times; empty for other sources.
         batches: how many were taken.
     """
@@ -32,28 +106,28 @@ class InputAlone:
 
     @property
     def waiting(self) -> float:
-        """Of the pipeline's own time, the share in which it neither worked nor was kept from working, 0 to 1."""
+        """Share of the pipeline's own time in which it neither worked nor was kept from working, 0 to 1."""
         worked = (self.cpu.own + self.cpu.queued) / self.batches
         busy = max(sum(node.seconds for node in self.nodes), self.seconds)
         return max(0.0, 1 - worked / busy) if busy else 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class InputFacts:
     """What was measured of the input. Times are seconds per step.
 
     Attributes:
         stall: waiting for data.
         ceiling: a step with perfect input.
         stalls: float [N], of each step.
-        waits_for_all: whether a step waits for all of the making of its batch, nothing being made ahead.
+        waits_for_all: whether a step waits while its whole batch is made, because nothing is made ahead.
         alone: the input without a step.
         epoch_starts: steps that began an epoch.
         padding: share of the batches' bytes.
-        prefetched_stall: waiting, measured with batches made ahead; None if that was not tried.
+        prefetched_stall: waiting for data with batches made ahead; None if that was not tried.
         speed_up: of the slowest node with more calls at once; None if that was not tried.
-        refill: of a shuffle buffer.
-        slow: clips that stand out.
+        refill: of a shuffle buffer; None if there is none.
+        slow: clips that are far slower than others; None if there are none.
     """
 
     stall: float
@@ -65,7 +139,7 @@ class Facts:
     padding: float = 0.0
     prefetched_stall: float | None = None
     speed_up: float | None = None
-    refill: Refill | None = None
+    refill: ShuffleRefill | None = None
     slow: SlowElements | None = None
 
     def removed(self, ratio: float) -> float:
@@ -79,10 +153,33 @@ class Facts:
 
     @property
     def explained(self) -> float:
-        """The input's time without a step, over the time that a step waits for it; well below 1 if its being slow is
-        not what a step waits for."""
+        """The input's time without a step, over the time that a step waits for it.
+
+        Well below 1 if steps wait for something else than a slow input.
+        """
         present = self.stall if self.waits_for_all else self.ceiling + self.stall
         return self.alone.seconds / present if present else 0.0
+
+    @property
+    def slow_node(self) -> Node | None:
+        """The node that holds the pipeline up, if the pipeline's own speed is what steps wait for."""
+        return slowest_node(self.alone.nodes) if self.explained >= MOSTLY else None
+
+    def removed_without(self, node: Node, saved: float) -> float:
+        """The share of the stall that goes if this node blocks `saved` seconds less per batch."""
+        times = [(stage.seconds, node in stage.nodes) for stage in stages(self.alone.nodes)]
+        before = max(seconds for seconds, _ in times)
+        after = max(max(0.0, seconds - saved) if hit else seconds for seconds, hit in times)
+        return self.removed(after / before if before else 1.0)
+
+    def is_python(self, node: Node) -> bool:
+        """Whether a node's time goes into Python functions; a thread that waits for the lock is not in one yet."""
+        return node.python_seconds >= MOSTLY * min(node.seconds, self.alone.seconds)
+
+    def blocking_text(self, node: Node) -> str:
+        total = sum(one.blocking for one in self.alone.nodes)
+        share = node.blocking / total if total else 0.0
+        return f"{node.name}: {100 * share:.0f} % of the pipeline's blocking time"
 
     def share_left(self, ratio: float) -> float:
         """The share of step time that still waits for data if the input takes `ratio` of its present time."""
@@ -113,7 +210,7 @@ class Facts:
     def stall_of_epochs(self) -> float:
         """The share of the stall that comes from epochs beginning, beyond what those steps would have of it anyway.
 
-        A pipeline starts anew then, which has nothing to do with the pace that it keeps once it runs.
+        A pipeline starts again then, which says nothing about its speed once it runs.
         """
         usual = min(1.0, len(near(self.epoch_starts)) / len(self.stalls))
         return max(0.0, (self.stall_at_epochs - usual) / (1 - usual)) if usual < 1 else 0.0

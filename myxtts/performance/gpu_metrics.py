@@ -1,7 +1,7 @@
-"""What NVIDIA's driver says of its GPUs: load, memory, heat, power, clocks, and who uses them.
+"""What NVIDIA's driver reports of its GPUs: load, memory, temperature, power, clocks, and who uses them.
 
-Utilization means that some kernel ran in the last sixth of a second to second, not that the GPU was full. Whether it
-waited for data is the stall's business (`myxtts.performance.stall`).
+Utilization means that some kernel ran in the last sixth of a second to second, not that the GPU was full. It does not
+say whether the GPU waited for data; the stall does (`myxtts.performance.stall`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process that computes on a GPU. `name` is `?` and `memory_bytes` None where the system does not tell."""
+    """A process that computes on a GPU. `name` is `?` and `memory_bytes` None where they are unknown."""
 
     pid: int
     name: str
@@ -27,7 +27,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU at one moment. What this GPU or its driver does not tell is None.
+    """One GPU at one moment. What this GPU or its driver does not report is None.
 
     Attributes:
         index: the driver's number.
@@ -122,7 +122,7 @@ class GpuReader:
 
 
 def _ask(question: Callable[[], _Value]) -> _Value | None:
-    """The answer; None from a GPU that does not support the question, or is gone."""
+    """The answer; None from a GPU that does not support the question, or has disappeared."""
     try:
         return question()
     except pynvml.NVMLError:
@@ -130,7 +130,7 @@ def _ask(question: Callable[[], _Value]) -> _Value | None:
 
 
 def _process_name(pid: int) -> str:
-    # The driver numbers processes as the host does; in a container that may be nobody, or not ours to look at.
+    # The driver uses the host's process numbers; in a container there may be no such process, or no permission.
     try:
         return psutil.Process(pid).name()
     except psutil.Error:

@@ -1,11 +1,11 @@
 """The nodes of a `tf.data` pipeline and the time each takes, from the analytical model inside its iterator.
 
-The model is asked for twice, so that times are those of a running pipeline and not of its start. TensorFlow's own
-rewriting (fusing a map with a batch, say) is off while it is asked: nodes then are what the pipeline's author wrote.
-A node's time is wall time of its work, waiting for bytes included, added up over its threads.
+The model is read twice, so that times are those of a running pipeline and not of its start. TensorFlow's own
+rewriting (fusing a map with a batch, say) is off: nodes then are what the pipeline's author wrote. A node's time is
+wall time of its work, waiting for bytes included, added up over its threads.
 
-Nodes that work in the thread of whoever asks them make up a stage with it; a node with threads of its own (a
-prefetch, a parallel map) begins a new one. A pipeline is as fast as its slowest stage.
+Nodes that work in their consumer's thread form a stage with it; a node with threads of its own (a prefetch, a
+parallel map) begins a new stage. A pipeline is as fast as its slowest stage.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from myxtts.hardware import usable_cpus
 from myxtts.performance.diagnosis import NodeTime
 from myxtts.performance.python_functions import pipeline, python_operations
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
 _REWRITES = (
@@ -45,27 +46,27 @@ class Node:
     """One node, as written and as timed.
 
     Attributes:
+        name: its kind, and the name of its function if a person gave it one.
         kind: `ParallelMap`, `Shuffle`, and so on.
-        dataset: the Python object it was made by, or None for what such an object consists of inside.
+        dataset: the Python object that it belongs to; None for what such an object consists of inside.
         seconds: per batch, of all threads.
         calls: elements per batch.
         parallelism: threads that work at once, 1 without any.
         python_seconds: of `seconds`, in Python functions.
     """
 
+    name: str
     kind: str
-    dataset: Any
     seconds: float
     calls: float
     parallelism: int
     python_seconds: float = 0.0
+    dataset: Any = None
 
     @property
-    def name(self) -> str:
-        """Its kind, and the name of its function if a person gave it one."""
-        function = getattr(getattr(self.dataset, "_map_func", None), "_func", None)
-        given = getattr(self.dataset, "_name", None) or getattr(function, "__name__", "")
-        return f"{self.kind} {given}" if given and given != "<lambda>" else self.kind
+    def blocking(self) -> float:
+        """Seconds per batch that its consumer waits for it, its threads working side by side."""
+        return self.seconds / self.parallelism
 
     @property
     def is_map(self) -> bool:
@@ -89,7 +90,7 @@ class Stage:
     @property
     def seconds(self) -> float:
         """Per batch."""
-        return sum(node.seconds / node.parallelism for node in self.nodes)
+        return sum(node.blocking for node in self.nodes)
 
 
 def stages(nodes: Sequence[Node]) -> list[Stage]:
@@ -110,8 +111,16 @@ def stages(nodes: Sequence[Node]) -> list[Stage]:
     return [stage for position, stage in enumerate(found) if stage.nodes or position == 0]
 
 
+def slowest_node(nodes: Sequence[Node]) -> Node | None:
+    """The node that the pipeline's slowest stage spends most time in."""
+    if not nodes:
+        return None
+    slowest = max(stages(nodes), key=lambda stage: stage.seconds)
+    return max(slowest.nodes, key=lambda node: node.seconds, default=None)
+
+
 def host_part(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """A pipeline without its moving of batches to a device, after which nothing could be added."""
+    """A pipeline without its last part, which moves batches to a device and cannot be followed by anything."""
     for node in pipeline(dataset):
         if kind_of(node) == "CopyToDevice":
             return node._input_dataset
@@ -119,7 +128,7 @@ def host_part(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
-    """Whether the last thing that a pipeline does is to keep batches ready."""
+    """Whether a pipeline ends by keeping batches ready."""
     for node in pipeline(dataset):
         kind = kind_of(node)
         if kind in ("Options", "Repeat", "Take", "Skip"):  # hand on what they get
@@ -129,7 +138,7 @@ def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
 
 
 def buffered_batches(dataset: tf.data.Dataset, otherwise: int = 4) -> int:
-    """How many batches the pipeline can have ready at most, as far as one can see."""
+    """How many batches the pipeline can visibly have ready at most."""
     depth = 0
     for node in pipeline(dataset):
         if kind_of(node) == "Prefetch":
@@ -142,6 +151,8 @@ def buffered_batches(dataset: tf.data.Dataset, otherwise: int = 4) -> int:
 
 def threads_of(dataset: tf.data.Dataset) -> int:
     """Threads that a pipeline's parallel calls share: its own pool, or TensorFlow's, which has one per CPU."""
+    import tensorflow as tf
+
     own = dataset.options().threading.private_threadpool_size
     return own or tf.config.threading.get_inter_op_parallelism_threads() or usable_cpus()
 
@@ -168,7 +179,7 @@ class TimedPipeline:
         self._before: Any = None
 
     def start(self) -> None:
-        """Times count from here."""
+        """Times are counted from here."""
         self._before = self._model()
 
     def read(self, batches: int) -> list[Node]:
@@ -181,24 +192,27 @@ class TimedPipeline:
             return []
         written = [node for node in pipeline(self._dataset) if kind_of(node) != "Options"]
         nodes: list[Node] = []
-        span, began_anew = float(batches), False
+        span, restarted = float(batches), False
         pool = threads_of(self._dataset)
         for number, inside in _main_path(after):
             now, then = after.nodes[number], self._before.nodes.get(number)
             kind = _PREFIX.sub("", _SUFFIX.sub("", now.name))
             seconds = _seconds(after, now, inside) - (_seconds(self._before, then, inside) if then else 0.0)
             calls = now.num_elements - (then.num_elements if then else 0)
-            if then is None and nodes and not began_anew:
-                # A new epoch has a new iterator, whose books are younger than those of what is above it.
-                began_anew, span = True, calls / nodes[-1].calls if nodes[-1].calls else 0.0
+            if then is None and nodes and not restarted:
+                # A new epoch has a new iterator, which has counted for less time than the nodes above it.
+                restarted, span = True, calls / nodes[-1].calls if nodes[-1].calls else 0.0
             dataset = _take(written, kind)
             threads = [one.value for one in now.parameters if one.name == "parallelism"]
             parallelism = max(1, min(pool, int(threads[0]))) if threads else 1
             seconds = max(0.0, seconds) / span if span else 0.0
-            nodes.append(Node(kind, dataset, seconds, calls / span if span else 0.0, parallelism))
+            name = _node_name(kind, dataset)
+            nodes.append(Node(name, kind, seconds, calls / span if span else 0.0, parallelism, dataset=dataset))
         return nodes[1:]  # without the model's own root
 
     def _model(self) -> Any:
+        import tensorflow as tf
+
         try:
             return tf.data.experimental.get_model_proto(self.batches)
         except (tf.errors.OpError, ValueError):
@@ -213,6 +227,12 @@ def with_python(nodes: Sequence[Node], seconds: dict[str, float]) -> list[Node]:
         inside = sum(seconds.get(token, 0.0) for token in tokens)
         counted.append(replace(node, python_seconds=inside))
     return counted
+
+
+def _node_name(kind: str, dataset: Any) -> str:
+    function = getattr(getattr(dataset, "_map_func", None), "_func", None)
+    given = getattr(dataset, "_name", None) or getattr(function, "__name__", "")
+    return f"{kind} {given}" if given and given != "<lambda>" else kind
 
 
 def _tokens(dataset: Any) -> set[str]:
@@ -240,7 +260,7 @@ def _main_path(model: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _seconds(model: Any, node: Any, inside: tuple[int, ...]) -> float:
-    """A node's own time, with that of what works inside of it (the pipelines of a flat map, say)."""
+    """A node's own time, and that of whatever works inside it (the pipelines of a flat map, say)."""
     total = node.processing_time / 1e9
     waiting = [number for number in inside if number in model.nodes]
     while waiting:
@@ -251,6 +271,8 @@ def _seconds(model: Any, node: Any, inside: tuple[int, ...]) -> float:
 
 
 def _as_written() -> tf.data.Options:
+    import tensorflow as tf
+
     options = tf.data.Options()
     options.autotune.enabled = True  # without it there is no model
     options.experimental_optimization.apply_default_optimizations = False
@@ -261,7 +283,7 @@ def _as_written() -> tf.data.Options:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """TensorFlow warns of every option that is set anew."""
+    """TensorFlow warns of every option that is set again."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
 """What the machine is doing: CPUs, memory, disks, network.
 
-The operating system counts; a reading is the difference since the reading before.
+A reading is the difference between the operating system's counters now and at the reading before.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import psutil
 
 @dataclass(frozen=True)
 class HostReading:
-    """The whole machine since the reading before. What the system does not tell is None.
+    """The whole machine since the reading before. What the system does not report is None.
 
     Attributes:
-        cpu: share of the time of all CPUs that was worked, 0 to 1.
+        cpu: share of the time of all CPUs that they were busy, 0 to 1.
         iowait: share in which a CPU had nothing to do but wait for a disk.
-        steal: share in which a virtual machine's CPU was given to another.
-        memory_used, memory_total: bytes; what can be given back at once, such as the page cache, is not in use.
+        steal: share in which the host gave this virtual machine's CPU to another.
+        memory_used, memory_total: bytes; what can be freed at once, such as the page cache, does not count as used.
         disk_read, disk_write: bytes per second, all disks.
         network_received, network_sent: bytes per second, all interfaces.
     """

@@ -1,11 +1,11 @@
-"""Step times of GPUs that are not there, from stated assumptions.
+"""Step times of simulated GPUs, from stated assumptions.
 
     step time = arithmetic of the step / (peak of the GPU × 0.4), and at least 1 ms
 
 Peaks are from NVIDIA's data sheets: dense tensor throughput in float16 or bfloat16 with float32 accumulation. Four
 tenths of that is more than convolutional models of this size reach, and alignment, optimizer and launching kernels
-count for nothing. A real GPU is slower: a source of batches that feeds this one feeds the real one. The reverse does
-not follow; who knows the real step time says it.
+are left out. A real GPU is slower, so whatever feeds the simulated one feeds the real one. The reverse does not
+follow; if you know the real step time, give that.
 """
 
 from __future__ import annotations

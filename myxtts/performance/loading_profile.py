@@ -1,4 +1,4 @@
-"""How long a source takes to deliver a batch when nothing else is waited for."""
+"""How long a batch takes to load when nothing else runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from myxtts.performance.simulated_accelerator import leading_dimension, wait_until_ready
+from myxtts.performance.batches import leading_dimension
 from myxtts.performance.statistics import RunningStatistics, Summary, variation_verdict
+from myxtts.performance.step_run import fetch
 
 # Milliseconds per batch on average, from the reference documents.
 GOOD_BELOW_MS = 100.0
@@ -24,7 +25,7 @@ def loading_verdict(mean_ms: float) -> str:
 
 @dataclass(frozen=True)
 class LoadingProfile:
-    """Times of batches that were asked for one after another. The first, and those of warming up, are not among them.
+    """Times of batches that were asked for one after another, without the first and the warm-up.
 
     Attributes:
         times: milliseconds per batch.
@@ -85,7 +86,7 @@ def profile_loading(
     Args:
         source: batches of any kind.
         num_batches: to time; fewer if the source ends.
-        is_warm: gets the batches from the first on until it says that those after it can be timed.
+        is_warm: gets every batch until it returns true; the batches after that one are timed.
         count_clips: clips in a batch.
         on_batch: gets every batch, in time that is not counted.
         clock: seconds that never go back.
@@ -93,25 +94,20 @@ def profile_loading(
     Raises:
         ValueError: the source ended before there was a batch to time.
     """
-    batches = iter(source)
     times = RunningStatistics(window=num_batches)
     first_ms, clips, warm = None, 0, False
-    while times.count < num_batches:
-        asked = clock()
-        try:
-            batch = next(batches)
-        except StopIteration:
-            break
-        wait_until_ready(batch)
-        milliseconds = 1e3 * (clock() - asked)
+    for fetched in fetch(iter(source), clock=clock):
+        milliseconds = 1e3 * fetched.waited
         if first_ms is None:
             first_ms = milliseconds
         if warm:
             times.add(milliseconds)
-            clips += count_clips(batch)
-        warm = warm or is_warm(batch)
+            clips += count_clips(fetched.batch)
+        warm = warm or is_warm(fetched.batch)
         if on_batch is not None:
-            on_batch(batch)
+            on_batch(fetched.batch)
+        if times.count == num_batches:
+            break
     if first_ms is None or not times.count:
-        raise ValueError("the source ended before it was warm; there is nothing to time")
+        raise ValueError("the data ended during the warm-up; there is nothing to time")
     return LoadingProfile(times.summary(), first_ms, clips)

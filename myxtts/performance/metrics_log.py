@@ -21,7 +21,7 @@ _DIGITS = 3
 
 
 class MetricsLog:
-    """Appends readings, each written at once. A file that exists is continued.
+    """Appends readings, each written at once. An existing file is continued.
 
     Args:
         path: ends in .csv, .jsonl or .ndjson.

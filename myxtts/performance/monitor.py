@@ -1,7 +1,7 @@
-"""How long steps and named operations take and what the machine does meanwhile, at a cost that does not show.
+"""How long steps and named operations take, and what the machine does meanwhile, at a negligible cost.
 
-The monitor only adds up what it is told and, while it samples, what the machine says; it owns no data, and a program
-runs the same without it.
+The monitor only adds up what it is told and, while it samples, what the machine reports. A program runs the same
+without it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
-from myxtts.performance.sampling import DEFAULT_INTERVAL, Reading, Sampler
+from myxtts.performance.sampling import DEFAULT_INTERVAL, MachineSampler, Reading
 from myxtts.performance.stall import input_verdict
 from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Summary
 
@@ -38,7 +38,7 @@ class MonitorSummary:
         step: both together.
         operations: named operations, in the order they were first seen.
         machine: load of the machine, as `sampling.Reading.values` names it; empty if it was not sampled.
-        cache: how much of the store was there already; None if nobody said.
+        cache: how much of the store existed already; None if unknown.
     """
 
     clips: int
@@ -131,7 +131,7 @@ class PerformanceMonitor:
         self._window = window
         self._clock = clock
         self._lock = threading.Lock()
-        self._sampler: Sampler | None = None
+        self._sampler: MachineSampler | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -182,19 +182,19 @@ class PerformanceMonitor:
             self._clips += batch_size
 
     def log_cache_use(self, reused: int, computed: int) -> None:
-        """Say how many clips' features a store held already, and how many had to be computed."""
+        """Note how many clips' features the store held already, and how many had to be computed."""
         with self._lock:
             self._cache = CacheUse(reused, computed)
 
     def start_sampling(self, interval: float = DEFAULT_INTERVAL) -> None:
         """Begin to read the load of the machine in a thread, every `interval` seconds."""
         self.stop_sampling()
-        sampler = Sampler(interval)
+        sampler = MachineSampler(interval)
         with self._lock:
             self._sampler = sampler
 
     def stop_sampling(self) -> None:
-        """End the thread, if there is one. What it has read stays until `reset`."""
+        """End the thread, if there is one. Its readings stay until `reset`."""
         with self._lock:
             sampler = self._sampler
         if sampler is not None:
@@ -220,7 +220,7 @@ class PerformanceMonitor:
             )
 
     def get_bottleneck_analysis(self) -> BottleneckAnalysis:
-        """Where the time of the steps went, what speaks for it, and what to do."""
+        """Where the time of the steps went, the evidence for it, and what to do."""
         summary = self.get_summary()
         return analyse(summary.stall_share, summary.step, summary.machine, summary.cache)
 
@@ -272,7 +272,7 @@ def get_performance_monitor() -> PerformanceMonitor:
 
 
 def start_performance_monitoring(interval: float = DEFAULT_INTERVAL) -> PerformanceMonitor:
-    """Begin anew with the monitor that the whole process shares, and return it.
+    """Reset the monitor that the whole process shares, start sampling, and return it.
 
     The machine is sampled every `interval` seconds from now on, until `stop_sampling`.
     """
@@ -283,7 +283,7 @@ def start_performance_monitoring(interval: float = DEFAULT_INTERVAL) -> Performa
 
 
 def print_performance_report(write: Callable[[str], object] = print) -> None:
-    """Hand what the shared monitor has measured to `write`, such as a console's `print`; standard output if none."""
+    """Hand the shared monitor's report to `write`, such as a console's `print`; by default to standard output."""
     write(_shared.get_summary_report())
 
 

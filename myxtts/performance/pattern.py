@@ -1,4 +1,4 @@
-"""Finds what repeats in a series of step times, and what it goes with."""
+"""Finds what repeats in a series of step times, and what coincides with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from myxtts.performance.diagnosis import Pattern
 from myxtts.performance.statistics import variation_verdict
 
-# An autocorrelation above this, in a series that repeats at least three times, is a period and not luck.
+# An autocorrelation above this, in a series that repeats at least three times, is a period and not chance.
 _CLEAR = 0.4
 _SPIKE = 3.0
 
@@ -19,8 +19,8 @@ def find_pattern(step_times: np.ndarray, events: Mapping[str, Sequence[int]]) ->
 
     Args:
         step_times: float [N], of consecutive steps.
-        events: what happened when: in words, the steps it happened at. The first that explains most slow steps and
-            happens seldom otherwise is given as the cause.
+        events: descriptions of events with the steps they happened at. The first that explains most slow steps and
+            is rare otherwise is given as the cause.
     """
     times = np.asarray(step_times, np.float64)
     mean = float(times.mean()) if len(times) else 0.0
@@ -38,7 +38,7 @@ def period(series: np.ndarray) -> int | None:
     power = float(centred @ centred)
     if longest < 2 or not power:
         return None
-    # Normalised by how many pairs there are, or long periods could not be seen.
+    # Normalised by the number of pairs, or long periods could not be seen.
     lags = np.array(
         [centred[:-lag] @ centred[lag:] / power * len(series) / (len(series) - lag) for lag in range(1, longest + 1)]
     )
@@ -49,7 +49,7 @@ def period(series: np.ndarray) -> int | None:
         and lags[lag - 1] >= lags[lag - 2]
         and (lag == longest or lags[lag - 1] >= lags[lag])
     ]
-    # Multiples of the period look as good: the first that is nearly the best is it.
+    # Multiples of the period look as good: the first that is nearly the best is the period.
     best = max((lags[lag - 1] for lag in clear), default=0.0)
     return next((lag for lag in clear if lags[lag - 1] >= 0.8 * best), None)
 
@@ -65,7 +65,7 @@ def _cause(times: np.ndarray, events: Mapping[str, Sequence[int]]) -> str | None
     if not slow:
         return None
     for text, positions in events.items():
-        # What is slow at a step may show in the one after: its batch was made meanwhile.
+        # A delay at one step may show in the next, whose batch was made meanwhile.
         near = {step + late for step in positions for late in (0, 1)}
         at_events = len(slow & near)
         if at_events >= 0.5 * len(slow) and at_events >= 0.5 * len(set(positions)):

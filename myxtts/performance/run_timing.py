@@ -19,12 +19,12 @@ DEFAULT_WINDOW_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class RunReading:
-    """The steps of a run of late; those that were compiled are not among them.
+    """The recent steps of a run, without those that were compiled.
 
     Attributes:
         batch: number of the last step.
         time: when it completed, in seconds since 1970.
-        steps: how many the means are over; 0: the run has only compiled so far.
+        steps: how many there are; 0: the run has only compiled so far.
         stall_share: of step time, 0 to 1.
         step_ms: milliseconds per step, stalls included.
         clips_per_second: clips trained.
@@ -57,7 +57,7 @@ NO_RUN_VALUES: dict[str, float | None] = dict.fromkeys(
 
 
 class RunTiming:
-    """Follows the timing file of a run: what was added, and a new file where a resumed run has replaced it.
+    """Follows the timing file of a run: reads what was added, and a new file if a resumed run has replaced it.
 
     Args:
         folder: of the run.
@@ -74,7 +74,7 @@ class RunTiming:
         self._last: dict[str, Any] | None = None
 
     def read(self) -> RunReading | None:
-        """The steps of the last seconds that the file has; None before there is one."""
+        """The steps of the last seconds in the file; None before there is a step."""
         for line in self._new_lines():
             self._take(line)
         if self._last is None:
@@ -93,7 +93,7 @@ class RunTiming:
         )
 
     def _new_lines(self) -> list[bytes]:
-        """Whole lines that were added since the last call; the beginning of the next one is kept."""
+        """Whole lines added since the last call; an unfinished last line waits for the next call."""
         try:
             with open(self.path, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -102,7 +102,7 @@ class RunTiming:
                     self._recent.clear()
                 file.seek(self._offset)
                 added = file.read()
-        except OSError:  # not there yet, or not readable for the moment
+        except OSError:  # not there yet, or not readable at the moment
             return []
         self._offset += len(added)
         *lines, self._rest = (self._rest + added).split(b"\n")

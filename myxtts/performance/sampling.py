@@ -35,7 +35,7 @@ class Reading:
     gpus: tuple[GpuReading, ...]
 
     def values(self) -> dict[str, float | None]:
-        """All numbers by name, with the unit at the end of the name; None where the machine does not tell."""
+        """All numbers by name, with the unit at the end of the name; None where the machine does not report one."""
         host = self.host
         values: dict[str, float | None] = {
             "cpu_percent": _percent(host.cpu),
@@ -97,19 +97,19 @@ class NumberStatistics:
         self._numbers: dict[str, RunningStatistics] = {}
 
     def add(self, values: Mapping[str, float | None]) -> None:
-        """Takes in numbers; what is None is not counted."""
+        """Adds numbers; None is not counted."""
         with self._lock:
             for name, value in values.items():
                 if value is not None:
                     self._numbers.setdefault(name, RunningStatistics(self._window)).add(value)
 
     def summary(self) -> dict[str, Summary]:
-        """In the order that the names were first seen."""
+        """By name, in the order in which the names first came."""
         with self._lock:
             return {name: numbers.summary() for name, numbers in self._numbers.items()}
 
 
-class Sampler:
+class MachineSampler:
     """A thread that reads the machine until it is stopped.
 
     Args:
@@ -132,12 +132,12 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread. What was sampled stays."""
+        """Ends the thread. Its statistics stay."""
         self._stop.set()
         self._thread.join()
 
     def reset(self) -> None:
-        """Forgets what was sampled."""
+        """Clears the statistics."""
         self._statistics = NumberStatistics()
 
     def summary(self) -> dict[str, Summary]:
@@ -150,7 +150,7 @@ class Sampler:
                 self.latest = self._reader.read()
                 self._statistics.add(self.latest.values())
         except Exception as error:
-            # What is observed is worth more than the observing of it.
+            # An error of the measurement must not end what it measures.
             logger.warning("the machine is no longer sampled: %s: %s", type(error).__name__, error)
         finally:
             self._reader.close()

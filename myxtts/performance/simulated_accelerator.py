@@ -1,4 +1,4 @@
-"""An accelerator of a given speed that is not there: would this source of batches feed it?
+"""A simulated accelerator of a given speed: would this source of batches feed it?
 
 The device holds each batch for a set time without using the CPU. Steps are dispatched to it asynchronously,
 as to a GPU: dispatch returns at once while fewer than two steps are in flight, and otherwise blocks until the
@@ -10,21 +10,24 @@ oldest one completes. The device works through them in order, so
 Completions come from this schedule, not from when a sleeping thread happened to wake up: the host sleeping a
 little too long delays nothing as long as another step is in flight, exactly as with a real device.
 
-Results are simulated, and always say so.
+`SimulatedStep` is this schedule, as a step for any loop. `SimulatedAccelerator` runs a loop of its own on it and
+reports what the device saw. Results are simulated, and always say so.
 """
 
 from __future__ import annotations
 
-import mmap
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from myxtts.performance.batches import leading_dimension
 from myxtts.performance.stall import StepTimeline, input_verdict
+from myxtts.performance.step_run import fetch
 
 
 class Clock(Protocol):
@@ -139,6 +142,66 @@ class SimulatedRun:
         )
 
 
+@dataclass(frozen=True)
+class SimulatedResult:
+    """What a simulated step returns. It holds on to its batch, as a device does.
+
+    Attributes:
+        dispatched_at: when the device accepted the step.
+        completes_at: when the device will have completed it.
+    """
+
+    dispatched_at: float
+    completes_at: float
+    batch: Any = field(repr=False)
+    clock: Clock = field(repr=False)
+
+    def block_until_ready(self) -> SimulatedResult:
+        """Sleeps until the step is complete."""
+        self.clock.sleep_until(self.completes_at)
+        return self
+
+
+class SimulatedStep:
+    """A step on a device that takes a fixed time per batch, dispatched asynchronously, and uses no CPU.
+
+    Args:
+        step_seconds: how long the device holds each batch. 0 takes batches as fast as they come.
+        max_in_flight: steps that the device accepts before a call blocks; None: the caller limits them.
+        clock: real time unless a test brings its own.
+    """
+
+    simulated = True
+
+    def __init__(self, step_seconds: float, max_in_flight: int | None = None, clock: Clock | None = None) -> None:
+        if step_seconds < 0:
+            raise ValueError(f"step_seconds is {step_seconds}; it cannot be negative")
+        if max_in_flight is not None and max_in_flight < 1:
+            raise ValueError(f"max_in_flight is {max_in_flight}; it must be at least 1")
+        self.step_seconds = step_seconds
+        self._clock = clock if clock is not None else SystemClock()
+        self._max_in_flight = max_in_flight
+        self._in_flight: deque[SimulatedResult] = deque()
+        self._completed = -math.inf
+
+    def __call__(self, batch: Any) -> SimulatedResult:
+        """Dispatches a step; returns at once unless the device's queue is full."""
+        self._wait_for_place()
+        dispatched_at = self._clock.now()
+        self._completed = max(dispatched_at, self._completed) + self.step_seconds
+        result = SimulatedResult(dispatched_at, self._completed, batch, self._clock)
+        if self._max_in_flight is not None:
+            self._in_flight.append(result)
+        return result
+
+    def _wait_for_place(self) -> None:
+        now = self._clock.now()
+        while self._in_flight and self._in_flight[0].completes_at <= now:
+            self._in_flight.popleft()
+        if len(self._in_flight) == self._max_in_flight:
+            self._in_flight.popleft().block_until_ready()
+
+
 class SimulatedAccelerator:
     """A device that takes a fixed time per batch.
 
@@ -155,13 +218,10 @@ class SimulatedAccelerator:
     """
 
     def __init__(self, step_seconds: float, max_in_flight: int = 2, clock: Clock | None = None) -> None:
-        if step_seconds < 0:
-            raise ValueError(f"step_seconds is {step_seconds}; it cannot be negative")
-        if max_in_flight < 1:
-            raise ValueError(f"max_in_flight is {max_in_flight}; it must be at least 1")
         self.step_seconds = step_seconds
         self.max_in_flight = max_in_flight
         self._clock = clock if clock is not None else SystemClock()
+        SimulatedStep(step_seconds, max_in_flight)  # refuses what makes no sense
 
     def run(
         self,
@@ -169,9 +229,9 @@ class SimulatedAccelerator:
         steps: int,
         *,
         warmup: int = 10,
-        count_clips: Callable[[Any], int] | None = None,
+        count_clips: Callable[[Any], int] = leading_dimension,
     ) -> SimulatedRun:
-        """Feed the device from `source`, in this thread, as a training loop does.
+        """Feeds the device from `source`, in this thread, as a training loop does.
 
         Args:
             source: batches of any kind; an iterator is continued where it stands.
@@ -184,39 +244,23 @@ class SimulatedAccelerator:
         """
         if steps < 1 or warmup < 1:
             raise ValueError("steps and warmup must be at least 1")
-        count_clips = count_clips or leading_dimension
-        clock, batches = self._clock, iter(source)
-        in_flight: deque[tuple[float, Any]] = deque()  # (completion, batch): the device holds on to its input
-        asked: list[float] = []
+        clock = self._clock
+        device = SimulatedStep(self.step_seconds, self.max_in_flight, clock)
+        waited: list[float] = []
         ready: list[float] = []
         dispatched: list[float] = []
         completed: list[float] = []
         clips: list[int] = []
-
-        for _ in range(warmup + steps):
-            asked_now = clock.now()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                break
-            wait_until_ready(batch)
-            ready_now = clock.now()
-            while in_flight and in_flight[0][0] <= ready_now:
-                in_flight.popleft()
-            if len(in_flight) == self.max_in_flight:
-                clock.sleep_until(in_flight.popleft()[0])
-            dispatched_now = clock.now()
-            begins = max(dispatched_now, completed[-1]) if completed else dispatched_now
-            in_flight.append((begins + self.step_seconds, batch))
-
-            asked.append(asked_now)
-            ready.append(ready_now)
-            dispatched.append(dispatched_now)
-            completed.append(begins + self.step_seconds)
-            clips.append(count_clips(batch))
-
+        for fetched in fetch(iter(source), warmup + steps, clock=clock.now):
+            result = device(fetched.batch)
+            waited.append(fetched.waited)
+            ready.append(fetched.ready)
+            dispatched.append(result.dispatched_at)
+            completed.append(result.completes_at)
+            clips.append(count_clips(fetched.batch))
+            del result
         if len(completed) <= warmup:
-            raise ValueError(f"the source ended after {len(completed)} batches; {warmup} are for warming up")
+            raise ValueError(f"the source ended after {len(completed)} batches; the warm-up alone takes {warmup}")
         clock.sleep_until(completed[-1])
         measured = slice(warmup, None)
         with_reference = slice(warmup - 1, None)
@@ -224,45 +268,8 @@ class SimulatedAccelerator:
             step_seconds=self.step_seconds,
             max_in_flight=self.max_in_flight,
             timeline=StepTimeline(ready[with_reference], completed[with_reference]),
-            fetch_seconds=np.subtract(ready, asked)[measured],
+            fetch_seconds=np.array(waited[measured]),
             dispatch_seconds=np.subtract(dispatched, ready)[measured],
-            first_batch_seconds=ready[0] - asked[0],
+            first_batch_seconds=waited[0],
             clips=sum(clips[measured]),
         )
-
-
-def wait_until_ready(batch: Any) -> None:
-    """Return when the bytes of a batch are in memory, as they must be before a device can copy them.
-
-    What `tf.data` and PyTorch deliver on the host is complete when `next()` returns. A JAX array may still be
-    computed, and a memory-mapped NumPy array has not been read yet: both are seen to here.
-    """
-    for leaf in leaves(batch):
-        if hasattr(leaf, "block_until_ready"):
-            leaf.block_until_ready()
-        elif isinstance(leaf, np.ndarray) and _is_mapped(leaf):
-            leaf.copy()
-
-
-def leading_dimension(batch: Any) -> int:
-    """The first dimension of the first array in a batch, 1 if it has none."""
-    shape: Any = getattr(next(leaves(batch), None), "shape", ())
-    return int(shape[0]) if len(shape) else 1
-
-
-def leaves(batch: Any) -> Iterator[Any]:
-    """The arrays of a batch, however they are nested in mappings, tuples and lists."""
-    if isinstance(batch, Mapping):
-        batch = tuple(batch.values())
-    if isinstance(batch, (tuple, list)):
-        for part in batch:
-            yield from leaves(part)
-    else:
-        yield batch
-
-
-def _is_mapped(array: np.ndarray) -> bool:
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap)

@@ -1,8 +1,9 @@
 """How long the device waits for data, from two times per step.
 
-A step's stall is max(0, its batch ready − the previous step's completion on the device). The time the host
-blocks in `next()` is something else: dispatch is asynchronous, so with a fast input and a slow step the host
-waits while the device is full. So is the utilization that NVML reports: it says that some kernel ran lately.
+A step's stall is max(0, its batch ready − the previous step's completion on the device). The time that the host
+blocks in `next()` is something else: dispatch is asynchronous, so with a fast input and a slow step the host waits
+while the device is full. The utilization that NVML reports is something else too: it says that some kernel ran
+recently.
 
 All times are seconds on one clock.
 """
@@ -30,7 +31,7 @@ def input_verdict(stall_share: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StepTimeline:
-    """The times of a run of steps. The first step is only where the measured ones begin.
+    """The times of a run of steps. The first step only marks where the measured ones begin.
 
     Example:
         >>> timeline = StepTimeline(batch_ready=[0.0, 0.1, 1.5], completed=[1.0, 2.0, 3.0])

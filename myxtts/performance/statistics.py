@@ -1,7 +1,7 @@
 """Statistics of a stream of measurements in bounded memory.
 
-Count, total, mean, standard deviation and extremes cover everything that was added; quantiles cover the most
-recent values, which are kept in a ring.
+Count, total, mean, standard deviation and extremes cover all values; quantiles cover the most recent ones, which are
+kept in a ring buffer.
 """
 
 from __future__ import annotations

@@ -1,27 +1,85 @@
-"""A run of steps on a source of batches, every wait on the clock.
+"""Batches fetched and steps run, with the time of every wait.
 
-Works with any step: one that returns when its work is done, and one that only dispatches it (a GPU's, or a simulated
-accelerator's). At most two steps are in flight; a thread sees each one complete.
+`fetch` is the one place where a batch is asked for and timed; everything that measures takes its batches from it.
+`run_steps` runs any step on them: one that returns when its work is done, and one that only dispatches it (to a GPU,
+or to a simulated accelerator).
 """
 
 from __future__ import annotations
 
-import queue
-import threading
+import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from myxtts.performance.batches import Shapes, batch_shapes, leaves, wait_until_ready
 from myxtts.performance.cpu_use import CpuMeter, CpuUse
-from myxtts.performance.simulated_accelerator import leaves, wait_until_ready
 from myxtts.performance.stall import StepTimeline
+from myxtts.performance.step_watcher import StepWatcher
 
-IN_FLIGHT = 2
 
-Shapes = tuple[tuple[int, ...], ...]
+@dataclass(frozen=True, slots=True)
+class FetchedBatch:
+    """A batch, when it was asked for and when it was ready, in seconds on the clock in use."""
+
+    batch: Any
+    asked: float
+    ready: float
+
+    @property
+    def waited(self) -> float:
+        return self.ready - self.asked
+
+
+def fetch(
+    batches: Iterator[Any],
+    most: float = math.inf,
+    *,
+    least: int = 0,
+    seconds: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[FetchedBatch]:
+    """Takes batches one after another and times the wait for each.
+
+    Args:
+        batches: continued where it stands; fetching ends where it ends.
+        most: batches to take.
+        least: batches to take even if the time is over.
+        seconds: after which no further batch is asked for.
+        clock: seconds that never go back.
+    """
+    taken, ends = 0, clock() + seconds
+    while taken < most and (taken < least or clock() < ends):
+        asked = clock()
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        wait_until_ready(batch)
+        yield FetchedBatch(batch, asked, clock())
+        taken += 1
+
+
+def drain(
+    batches: Iterator[Any],
+    most: int,
+    *,
+    least: int = 1,
+    seconds: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[int, float]:
+    """Takes batches as fast as they come, such as those that a pipeline had ready.
+
+    Returns:
+        How many there were, and the seconds they took together.
+    """
+    began = clock()
+    count = sum(1 for _ in fetch(batches, most, least=least, seconds=seconds, clock=clock))
+    return count, clock() - began
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +92,8 @@ class StepRun:
         called: float [N], when each step was called.
         calls: float [N], in the call of the step.
         shapes: [N], of the arrays of each batch.
-        epoch_starts: the steps that began a new pass over the source.
-        cpu: what the process and the machine did meanwhile.
+        epoch_starts: the steps that began a new pass over the data.
+        cpu: what the process and the machine did during the steps.
     """
 
     timeline: StepTimeline
@@ -53,8 +111,8 @@ class StepRun:
     def stalls(self) -> np.ndarray:
         """float [N], how long the device had nothing to do before each step.
 
-        That is the stall of `myxtts.performance.stall`, and the time after it in which the loop had the batch and
-        did not come to hand it over: a pipeline in Python keeps the interpreter from the loop as well.
+        That is the stall of `myxtts.performance.stall`, and any delay after it before the loop called the step: a
+        pipeline in Python keeps the interpreter from the loop as well.
         """
         idle = np.maximum(self.timeline.stalls, self.called - self.timeline.completed[:-1])
         return np.clip(idle, 0.0, self.timeline.step_times)
@@ -72,78 +130,73 @@ def run_steps(
     *,
     epoch_of: Callable[[], int] = lambda: 0,
     keep: Callable[[Any], None] = lambda batch: None,
-    seconds: float = float("inf"),
+    seconds: float = math.inf,
 ) -> StepRun:
-    """Runs one step to begin with and then so many measured ones, fewer if the source or the time runs out.
+    """Runs one step to begin with, then `steps` measured ones; fewer if the batches or the time run out.
 
     Args:
         batches: continued where it stands.
         step: called with a batch.
         steps: to measure.
-        epoch_of: the number of the source's present pass.
-        keep: sees every batch, after its step was dispatched.
-        seconds: no further step is begun after this time.
+        epoch_of: the number of the present pass over the data.
+        keep: gets every batch, after its step was dispatched.
+        seconds: after which no further step begins.
 
     Raises:
-        ValueError: the source had fewer than two batches left.
+        ValueError: there were fewer than two batches.
     """
     clock = time.perf_counter
-    asked: list[float] = []
+    waits: list[float] = []
     ready: list[float] = []
     called: list[float] = []
-    in_call: list[float] = []
+    calls: list[float] = []
+    completed: list[float] = []
     shapes: list[Shapes] = []
     epochs: list[int] = []
+
+    def wait(dispatched: tuple[Any, float]) -> None:
+        result, returned = dispatched
+        at = wait_for(result)
+        completed.append(returned if at is None else at)
+
     meter = CpuMeter()
-    with _Flight() as flight:
-        ends = clock() + seconds
-        while len(ready) < steps + 1 and (len(ready) < 2 or clock() < ends):
-            asked_now = clock()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                break
-            wait_until_ready(batch)
-            ready_now = clock()
-            flight.wait_for_slot()
-            called_now = clock()
-            result = step(batch)
-            returned_now = clock()
-            flight.dispatched(result, returned_now)
-            asked.append(asked_now)
-            ready.append(ready_now)
-            called.append(called_now)
-            in_call.append(returned_now - called_now)
-            shapes.append(batch_shapes(batch))
+    with closing(StepWatcher(wait)) as watcher:
+        for fetched in fetch(batches, steps + 1, least=2, seconds=seconds):
+            watcher.wait_for_slot()
+            called_at = clock()
+            result = step(fetched.batch)
+            returned = clock()
+            watcher.dispatched((result, returned))
+            waits.append(fetched.waited)
+            ready.append(fetched.ready)
+            called.append(called_at)
+            calls.append(returned - called_at)
+            shapes.append(batch_shapes(fetched.batch))
             epochs.append(epoch_of())
-            keep(batch)
+            keep(fetched.batch)
             if len(ready) == 1:
                 meter.start()
         cpu = meter.read()
+        watcher.drain()
     if len(ready) < 2:
-        raise ValueError("the source of batches ended before two steps were done")
-    starts = tuple(position for position in range(1, len(epochs)) if epochs[position] != epochs[position - 1])
+        raise ValueError("the data ended before two steps were done")
+    starts = tuple(number - 1 for number in range(1, len(epochs)) if epochs[number] != epochs[number - 1])
     return StepRun(
-        StepTimeline(ready, np.maximum.accumulate(flight.completed)),
-        np.subtract(ready, asked)[1:],
+        StepTimeline(ready, np.maximum.accumulate(completed)),
+        np.array(waits[1:]),
         np.array(called[1:]),
-        np.array(in_call[1:]),
+        np.array(calls[1:]),
         tuple(shapes[1:]),
-        tuple(start - 1 for start in starts),
+        starts,
         cpu,
     )
-
-
-def batch_shapes(batch: Any) -> Shapes:
-    """The shapes of a batch's arrays, in order."""
-    return tuple(tuple(int(size) for size in leaf.shape) for leaf in leaves(batch) if hasattr(leaf, "shape"))
 
 
 def wait_for(result: Any) -> float | None:
     """Waits for a step that was only dispatched.
 
     Returns:
-        When it was completed, or None if it was completed when its call returned.
+        When it was complete, or None if it was complete when its call returned.
     """
     at = None
     for leaf in leaves(result):
@@ -157,44 +210,3 @@ def wait_for(result: Any) -> float | None:
             leaf.detach().cpu()
             at = time.perf_counter()
     return at
-
-
-class _Flight:
-    """Bounds the steps in flight and notes when each was completed."""
-
-    def __init__(self) -> None:
-        self.completed: list[float] = []
-        self._slots = threading.Semaphore(IN_FLIGHT)
-        self._results: queue.SimpleQueue[tuple[Any, float] | None] = queue.SimpleQueue()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._watch, name="step-watcher", daemon=True)
-
-    def __enter__(self) -> _Flight:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._results.put(None)
-        self._thread.join()
-        if self._error is not None and error is None:
-            raise self._error
-
-    def wait_for_slot(self) -> None:
-        self._slots.acquire()
-        if self._error is not None:
-            raise self._error
-
-    def dispatched(self, result: Any, returned: float) -> None:
-        self._results.put((result, returned))
-
-    def _watch(self) -> None:
-        while (item := self._results.get()) is not None:
-            result, returned = item
-            try:
-                at = wait_for(result)
-                self.completed.append(returned if at is None else at)
-            except BaseException as error:
-                self._error = error
-                self.completed.append(time.perf_counter())
-            finally:
-                self._slots.release()

@@ -1,9 +1,8 @@
-"""A short measured search for settings that make steps faster, which never ends with worse ones than it began with.
+"""A short measured search for settings that make steps faster; it never ends with slower ones than the start.
 
-Settings are tried one after another, each value beside the best of the others so far. Whatever looks best in the end
-is measured again in turns with what was there before; it is kept only if it was faster in every one of these rounds,
-and by more than one percent in the middle one. On a machine without any difference, five rounds all agree by chance
-once in 32 times.
+Settings are tried one after another, each value together with the best of the others so far. The best combination is
+then measured again in turns with the start. It is chosen only if it was faster in every one of these rounds, and by
+more than one percent in the middle one. Without any real difference, five rounds agree by chance once in 32 times.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 ROUNDS = 5
 NO_TIME = "no time left"
-# While searching: less than this is not worth moving for. In the end: less than this is not worth a change.
+# Gains below these are not worth a move during the search, and not worth a change at its end.
 SEARCH_GAIN = 0.02
 LEAST_GAIN = 0.01
 
@@ -37,7 +36,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingsTrial:
     """One combination of settings.
 
     Attributes:
@@ -77,8 +76,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What a search came to.
+class TuningResult:
+    """The outcome of a search.
 
     Attributes:
         changes: to make; empty: the start is best.
@@ -87,7 +86,7 @@ class Tuned:
     """
 
     changes: Changes
-    trials: tuple[Trial, ...]
+    trials: tuple[SettingsTrial, ...]
     comparison: Comparison | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,46 +103,46 @@ def tune(
     measure: Measure,
     time_budget: float,
     *,
-    on_trial: Callable[[Trial], None] = lambda trial: None,
+    on_trial: Callable[[SettingsTrial], None] = lambda trial: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Tuned:
-    """Searches.
+) -> TuningResult:
+    """Searches for faster settings.
 
     Args:
         axes: settings in the order they are tried.
         measure: gives the rate under these changes of the start, or raises `TrialFailed`.
-        time_budget: seconds. The rounds at the end count; a measurement under way is not broken off.
-        on_trial: is told of each trial.
+        time_budget: seconds, rounds at the end included; a running measurement is not cut short.
+        on_trial: called with each trial.
         clock: seconds that never go back.
 
     Raises:
         TrialFailed: the start itself cannot be measured.
     """
     began = clock()
-    trials: list[Trial] = []
+    trials: list[SettingsTrial] = []
     longest = 0.0
 
     def time_left_for(measurements: int) -> bool:
         return clock() - began + measurements * longest < time_budget
 
-    def try_(changes: dict[str, Any]) -> Trial:
+    def try_(changes: dict[str, Any]) -> SettingsTrial:
         nonlocal longest
         started = clock()
         try:
-            trial = Trial(changes, measure(changes))
+            trial = SettingsTrial(changes, measure(changes))
         except TrialFailed as error:
             if not changes:
                 raise
-            trial = Trial(changes, None, str(error))
+            trial = SettingsTrial(changes, None, str(error))
         longest = max(longest, clock() - started)
         return trial
 
-    def keep(trial: Trial) -> Trial:
+    def keep(trial: SettingsTrial) -> SettingsTrial:
         trials.append(trial)
         on_trial(trial)
         return trial
 
-    measure({})  # compiles and fills caches, which no later measurement should profit from alone
+    measure({})  # compiles and fills caches, so that no later measurement profits from it alone
     best = keep(try_({}))
     for axis in axes:
         for value in axis.values:
@@ -151,15 +150,15 @@ def tune(
             if time_left_for(1 + 2 * ROUNDS):
                 trial = keep(try_(changes))
             else:
-                trial = keep(Trial(changes, None, NO_TIME))
+                trial = keep(SettingsTrial(changes, None, NO_TIME))
             if trial.rate is not None and best.rate is not None and trial.rate > (1 + SEARCH_GAIN) * best.rate:
                 best = trial
     if not best.changes:
-        return Tuned({}, tuple(trials), None)
+        return TuningResult({}, tuple(trials), None)
 
     start, winner = [], []
     for _ in range(ROUNDS):
         start.append(measure({}))
         winner.append(measure(best.changes))
     comparison = Comparison(tuple(start), tuple(winner))
-    return Tuned(best.changes if comparison.better else {}, tuple(trials), comparison)
+    return TuningResult(best.changes if comparison.better else {}, tuple(trials), comparison)

@@ -20,8 +20,8 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
-    from myxtts.training.flight import Completed
     from myxtts.training.step import TrainingStep
+    from myxtts.training.steps_in_flight import CompletedStep
     from myxtts.training.training_data import TrainingData
     from myxtts.training.training_state import RunState
 
@@ -127,7 +127,7 @@ class AlignmentPhases:
         if phase == REUSE and self.cache is not None:
             step.use_alignments(self.cache)
 
-    def completed(self, done: Completed, index: tf.Tensor | None, durations: tf.Tensor) -> None:
+    def completed(self, done: CompletedStep, index: tf.Tensor | None, durations: tf.Tensor) -> None:
         """Keeps the alignments of a completed step, if its number is in the phase that keeps."""
         if self.cache is None or index is None or self._run.alignments == REUSE:
             return

@@ -1,10 +1,10 @@
 """The largest frame budget that fits, found by trying.
 
-On a GPU: the largest budget whose step fits its memory. On a CPU memory is seldom what limits a batch, and beyond
-some size a larger one is only slower to learn from: there the budget grows while it makes the step faster per frame,
-and within the memory this process may use.
+On a GPU: the largest budget whose step fits its memory. On a CPU memory seldom limits a batch, and beyond some size a
+larger batch only learns more slowly: there the budget grows while it makes the step faster per frame, and within the
+memory this process may use.
 
-Trials run in a process of their own, so that one that does not fit costs that process and nothing else.
+Trials run in a process of their own, so that one that does not fit ends only that process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Shape = tuple[int, int, int]  # clips, frames, tokens
 
 
 @dataclass(frozen=True)
-class Trial:
+class BudgetTrial:
     """A budget whose step fitted.
 
     Attributes:
@@ -71,8 +71,8 @@ class Trial:
 
 def find_frame_budget(
     config: XTTSConfig, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
-) -> Trial:
-    """Tries frame budgets for a data set and its model on this machine. Says each that fitted.
+) -> BudgetTrial:
+    """Tries frame budgets for a data set and its model on this machine, and logs each that fitted.
 
     Args:
         config: of the run. `batch_size` and `max_frames_per_batch` play no part.
@@ -118,7 +118,7 @@ def largest_shape(mel_lengths: np.ndarray, token_lengths: np.ndarray, budget: in
     return largest.batch_size, largest.frames, largest.tokens
 
 
-def choose(tried: Sequence[Trial], on_gpu: bool) -> Trial:
+def choose(tried: Sequence[BudgetTrial], on_gpu: bool) -> BudgetTrial:
     """The largest on a GPU; on a CPU the last one that was worth its doubling."""
     if on_gpu:
         return max(tried, key=lambda trial: trial.budget)
@@ -143,9 +143,9 @@ def _plan(mel_lengths: np.ndarray, token_lengths: np.ndarray, budget: int, confi
     )
 
 
-def _try(config: XTTSConfig, budgets: dict[int, Shape], limit: int | None) -> list[Trial]:
+def _try(config: XTTSConfig, budgets: dict[int, Shape], limit: int | None) -> list[BudgetTrial]:
     request = {"config": config.model_dump(), "shapes": list(budgets.values()), "limit_bytes": limit}
-    tried: list[Trial] = []
+    tried: list[BudgetTrial] = []
     enough = False
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -163,13 +163,13 @@ def _try(config: XTTSConfig, budgets: dict[int, Shape], limit: int | None) -> li
         process.stdin.close()
         for budget, line in zip(budgets, process.stdout, strict=False):
             result: dict[str, Any] = json.loads(line)
-            tried.append(Trial(budget, tuple(result["shape"]), result["seconds"], result["peak_bytes"]))
+            tried.append(BudgetTrial(budget, tuple(result["shape"]), result["seconds"], result["peak_bytes"]))
             logger.info("%s", tried[-1])
             enough = limit is not None and choose(tried, on_gpu=False) is not tried[-1]
             if enough:
                 process.kill()
                 break
-        # A signal (a negative code) is how the system takes memory back; anything else is a fault of the trial.
+        # A signal (a negative code) is how the system takes memory back; any other code is an error of the trial.
         if process.wait() > 0 and not enough:
             errors.seek(0)
             lines = errors.read().strip().splitlines() or ["no message"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,43 +16,17 @@ from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.precompute import WorkProgress
 from myxtts.models.create import create_model
-from myxtts.performance import diagnosis as found
+from myxtts.performance.culprits import CULPRITS, LESS_WORK
 from myxtts.performance.diagnose_pipeline import diagnose
 from myxtts.performance.diagnosis import Diagnosis, Fix
-from myxtts.performance.simulated_step import SimulatedStep
+from myxtts.performance.simulated_accelerator import SimulatedStep
 from myxtts.training.device import precision_policy, prepare_device
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
 
 Report = Callable[[str], None]
 
-_MOST_LOOKED_AT = 500
-
-# What each culprit means for a configuration: keys and the values that mend it, the first that differ being tried.
-_IN_GRAPH = {"data.use_tf_native_loading": True}
-_AHEAD = {"data.optimize_cpu_gpu_overlap": True, "data.prefetch_buffer_size": "auto"}
-_WORKERS = {"data.optimize_cpu_gpu_overlap": True, "data.num_workers": "auto"}
-_STORED = {"data.preprocessing_mode": "precompute", "data.feature_device": "host"}
-_COMPILED = {
-    "training.enable_graph_mode": True,
-    "training.enable_eager_debug": False,
-    "training.enable_xla_compilation": True,
-}
-_BUCKETS = {"data.num_buckets": 6}
-_LESS_WORK = (_STORED, _IN_GRAPH, _AHEAD, _WORKERS)
-_REMEDIES: dict[str, tuple[dict[str, Any], ...]] = {
-    found.PYTHON_FUNCTION: (_IN_GRAPH, _STORED, _WORKERS, _AHEAD),
-    found.NO_PREFETCH: (_AHEAD, _WORKERS, _IN_GRAPH, _STORED),
-    found.LOW_PARALLELISM: (_WORKERS, _AHEAD, _IN_GRAPH, _STORED),
-    found.SLOW_STORAGE: (_STORED, _WORKERS, _AHEAD, _IN_GRAPH),
-    found.PER_CLIP_WORK: (_STORED, _IN_GRAPH, _WORKERS, _AHEAD),
-    found.SLOW_CLIPS: (_STORED, _AHEAD, _WORKERS, _IN_GRAPH),
-    found.PADDING: (_BUCKETS,),
-    found.RECOMPILATION: (_BUCKETS,),
-    found.EAGER_STEP: (_COMPILED,),
-    # Little can be done about others from in here, but what needs less CPU suffers less.
-    found.STARVED_CPU: _LESS_WORK,
-}
+_MOST_BATCHES = 500
 
 
 def diagnose_training(
@@ -69,14 +43,14 @@ def diagnose_training(
     Args:
         config: of the run.
         num_batches: steps to measure.
-        simulated_step_seconds: an accelerator of this speed in place of the real step.
+        simulated_step_seconds: a simulated accelerator of this speed instead of the real step.
         progress: watches a store being made.
-        report: is told what is being measured.
+        report: called with what is being measured.
         dataset: the configuration's, if it was read already.
 
     Raises:
         DataError: the data set cannot be used.
-        UsageError: the device cannot be had.
+        UsageError: the device is not available.
     """
     device = prepare_device(config.training)
     dataset = dataset or LJSpeechDataset(None, config)
@@ -90,7 +64,7 @@ def diagnose_training(
             step = _real_step(config, batches, precision_policy(config.training, device))
             _compile(step, batches, len(source.plan.buckets), report)
         diagnosis = diagnose(batches, step, num_batches, files=_audio_files(source), report=report)
-    # For our own pipelines the lines to change are those of the configuration.
+    # Our own pipelines are changed by settings, not by lines of code.
     fixes = tuple(_as_settings(fix, next_changes(config, fix.culprit)) for fix in diagnosis.fixes)
     settings = {
         "mode": dataset.prepare(config=config).mode,
@@ -103,7 +77,7 @@ def diagnose_training(
 
 
 def _audio_files(source: BatchSource) -> list[Path]:
-    """What is read while training; a store is mapped, and what is mapped cannot be taken out of the page cache."""
+    """What is read while training; a store is mapped, and mapped files cannot be taken out of the page cache."""
     return [Path(path) for path in source.clips.audio_paths] if isinstance(source.clips, RuntimeClips) else []
 
 
@@ -113,17 +87,18 @@ def next_changes(config: XTTSConfig, culprit: str, input_bound: bool = False) ->
     Args:
         config: what was measured.
         culprit: what was found.
-        input_bound: whether steps wait for data. Then, with nothing left against the culprit, so is what makes any
+        input_bound: whether steps wait for data. Then, after the culprit's own settings, those follow that make any
             pipeline lighter.
     """
-    for remedy in _REMEDIES.get(culprit, ()) + (_LESS_WORK if input_bound else ()):
-        changes = {key: value for key, value in remedy.items() if _value(config, key) != value}
-        if changes and not _is_idle(config, changes):
+    own = CULPRITS[culprit].settings if culprit in CULPRITS else ()
+    for change in own + (LESS_WORK if input_bound else ()):
+        changes = {key: value for key, value in change.values.items() if _value(config, key) != value}
+        if changes and not _has_no_effect(config, changes):
             return changes
     return {}
 
 
-def changed(config: XTTSConfig, changes: dict[str, Any]) -> XTTSConfig:
+def changed(config: XTTSConfig, changes: Mapping[str, Any]) -> XTTSConfig:
     """A copy of a configuration with other values for some `section.key`s."""
     copy = config.model_copy(deep=True)
     for key, value in changes.items():
@@ -132,8 +107,8 @@ def changed(config: XTTSConfig, changes: dict[str, Any]) -> XTTSConfig:
     return copy
 
 
-def _is_idle(config: XTTSConfig, changes: dict[str, Any]) -> bool:
-    """Whether changes are to settings that already have this effect."""
+def _has_no_effect(config: XTTSConfig, changes: dict[str, Any]) -> bool:
+    """Whether the configuration already does what the changes ask for."""
     data = config.data
     if set(changes) == {"data.preprocessing_mode"}:
         return data.preprocessing_mode == "auto"  # decides by itself, and says why if it must compute while training
@@ -150,7 +125,8 @@ def _value(config: XTTSConfig, key: str) -> Any:
 
 
 def _as_settings(fix: Fix, changes: dict[str, Any]) -> Fix:
-    text = f"{fix.text}; or need less of it" if changes and fix.culprit == found.STARVED_CPU else fix.text
+    instead = CULPRITS[fix.culprit].with_settings
+    text = f"{fix.text}; {instead}" if changes and instead else fix.text
     return replace(fix, text=text, lines=tuple(f"{key}: {yaml_text(value)}" for key, value in changes.items()))
 
 
@@ -169,7 +145,7 @@ def _real_step(config: XTTSConfig, dataset: tf.data.Dataset, policy: str) -> Cal
 def _compile(step: Callable[[Any], Any], dataset: tf.data.Dataset, shapes: int, report: Report) -> None:
     """Runs the step once for every shape that the batches come in, so that no measured step is spent compiling."""
     seen: set[Any] = set()
-    for batch in islice(dataset, _MOST_LOOKED_AT):  # nothing may follow what moves batches to a device
+    for batch in islice(dataset, _MOST_BATCHES):  # not `take`: nothing may follow a copy to the device
         shape = tuple(tuple(tensor.shape) for tensor in batch.values())
         if shape in seen:
             continue

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from myxtts.config.config import DataConfig
 from myxtts.errors import DataError, TrainingError
-from myxtts.training.flight import Completed
+from myxtts.training.steps_in_flight import CompletedStep
 from myxtts.training.training_data import TrainingData
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class NonFiniteWatch:
         self._warned = False
         self.stop = False
 
-    def completed(self, done: Completed, index: Any) -> None:
+    def completed(self, done: CompletedStep, index: Any) -> None:
         """Looks at a completed step; `index` are its clips, on the device."""
         if self.stop:
             return  # this step was in flight already when the last one failed

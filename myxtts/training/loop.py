@@ -30,7 +30,6 @@ from myxtts.training.failures import (
     out_of_memory,
     shapes_text,
 )
-from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.interruption import Interruption
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
@@ -39,6 +38,7 @@ from myxtts.training.run_folder import RunFolder
 from myxtts.training.run_log import MelToAudio, RunLog
 from myxtts.training.step import MeanLosses, Shape, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
+from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
 from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import RunState, TrainingState
 
@@ -120,11 +120,12 @@ class TrainingLoop:
             self._announce_start()
             try:
                 reason = ended or self._train()
-                self._flight.drain()
+                self._watcher.drain()
                 return self._end(reason)
             except Exception as error:
                 if is_out_of_memory(error):
-                    raise out_of_memory(self._flight.failed_shape or self._shape, self._config.data) from error
+                    failed = self._watcher.failed
+                    raise out_of_memory(failed.shape if failed else self._shape, self._config.data) from error
                 raise
 
     def _open(self, stack: ExitStack) -> None:
@@ -152,8 +153,8 @@ class TrainingLoop:
             self._monitor,
         )
         stack.callback(self._checkpointer.writer.wait)
-        self._flight = Flight(self._completed, self._synchronous)
-        stack.callback(self._flight.close)
+        self._watcher = watch_steps(self._completed, synchronous=self._synchronous)
+        stack.callback(self._watcher.close)
 
     def _train(self) -> str:
         """Trains batch after batch; returns the reason to stop."""
@@ -171,15 +172,15 @@ class TrainingLoop:
             ready = clock()
 
             # The step, as soon as fewer than two are in flight.
-            self._flight.wait_for_slot()
+            self._watcher.wait_for_slot()
             free = clock()
             compiled = self._note_shape(batch)
             called = clock()
             result = self._step(batch)
             returned = clock()
             run.batch += 1
-            self._flight.dispatched(
-                Dispatched(
+            self._watcher.dispatched(
+                DispatchedStep(
                     run.batch,
                     result.completion,
                     asked=asked,
@@ -337,12 +338,12 @@ class TrainingLoop:
     def _pause(self) -> Iterator[None]:
         """No step is in flight meanwhile, and the time belongs to no step."""
         began = time.perf_counter()
-        self._flight.drain()
+        self._watcher.drain()
         yield
         self._times.begin()
         self._paused += time.perf_counter() - began
 
-    def _completed(self, done: Completed) -> None:
+    def _completed(self, done: CompletedStep) -> None:
         """Called for each completed step, by the thread that waits for the device."""
         index, durations = done.step.payload
         self._nonfinite.completed(done, index)

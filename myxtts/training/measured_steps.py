@@ -1,25 +1,29 @@
-"""Training steps that are run for their times alone, as the trainer's loop runs them."""
+"""Training steps run only to measure them, as the trainer's loop runs them, and the warm input that they need."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import tensorflow as tf
 
-from myxtts.config.config import XTTSConfig
+from myxtts.config.config import DataConfig, XTTSConfig
+from myxtts.data.batch_source import AllShapesSeen, BatchSource
 from myxtts.models.create import create_model
 from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.step_run import fetch
 from myxtts.training.device import Device, precision_policy
-from myxtts.training.flight import Completed, Dispatched, Flight
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import Shape, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
+from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
 
-_TOTAL_STEPS = 100_000  # of a schedule that nobody follows
+_TOTAL_STEPS = 100_000  # of a learning-rate schedule whose end is never reached
 
 Batch = Mapping[str, tf.Tensor]
+Batches = Iterator[dict[str, tf.Tensor]]
 
 
 class StepRunner:
@@ -28,7 +32,7 @@ class StepRunner:
     Args:
         config: of the model and of how the step is run.
         device: where to run them.
-        on_compile: is told of each shape that a step is about to be compiled for.
+        on_compile: called with each shape before a step is compiled for it.
     """
 
     def __init__(self, config: XTTSConfig, device: Device, on_compile: Callable[[Shape], None] | None = None) -> None:
@@ -52,33 +56,25 @@ class StepRunner:
                 step(batch).completion.numpy()
 
     def run(self, batches: Iterator[Batch], steps: int) -> Rates:
-        """Runs steps, at most two in flight; their rates, without those that had to be compiled.
-
-        Raises:
-            StopIteration: there are fewer batches.
-        """
+        """Runs steps, at most two in flight; returns their rates, without those that had to be compiled."""
         times = StepTimes(PerformanceMonitor(), None, self._frame_seconds)
 
-        def completed(done: Completed) -> None:
+        def completed(done: CompletedStep) -> None:
             times.completed(done)
 
-        flight = Flight(completed, synchronous=not self._device.is_gpu)
-        clock = time.perf_counter
-        try:
-            with tf.device(self._device.name):
-                times.begin()
-                for number in range(steps):
-                    asked = clock()
-                    batch = next(batches)
-                    ready = clock()
-                    flight.wait_for_slot()
-                    step = self._step_for(batch)
-                    shape, new = step.note_shape(batch)
-                    completion = step(batch).completion
-                    flight.dispatched(Dispatched(number + 1, completion, asked, ready, clock(), shape, new))
-                flight.drain()
-        finally:
-            flight.close()
+        synchronous = not self._device.is_gpu
+        with closing(watch_steps(completed, synchronous=synchronous)) as watcher, tf.device(self._device.name):
+            times.begin()
+            for number, fetched in enumerate(fetch(batches, steps), 1):
+                watcher.wait_for_slot()
+                step = self._step_for(fetched.batch)
+                shape, new = step.note_shape(fetched.batch)
+                completion = step(fetched.batch).completion
+                returned = time.perf_counter()
+                watcher.dispatched(
+                    DispatchedStep(number, completion, fetched.asked, fetched.ready, returned, shape, new)
+                )
+            watcher.drain()
         return times.take_rates()
 
     def _step_for(self, batch: Batch) -> TrainingStep:
@@ -88,3 +84,23 @@ class StepRunner:
             optimizer = create_optimizer(self._config.training, _TOTAL_STEPS, self._policy)
             self._steps[kind] = TrainingStep(self._model, optimizer, self._config, spec)
         return self._steps[kind]
+
+
+def buffered(config: DataConfig) -> int:
+    """Batches that a pipeline may have ready in advance: how long they took to load cannot be seen."""
+    return config.prefetch + config.workers if config.optimize_cpu_gpu_overlap else 1
+
+
+def warm_batches(source: BatchSource, seed: int = 0, runner: StepRunner | None = None) -> Batches:
+    """The endless batches of a source, once everything is compiled.
+
+    Loading compiles for a shape when it first comes, and so does the step; an epoch has all shapes.
+    """
+    batches = iter(source.dataset(seed=seed))
+    all_seen = AllShapesSeen(source.plan)
+    while True:
+        batch = next(batches)
+        if runner is not None:
+            runner.prepare(batch)
+        if all_seen(batch):
+            return batches

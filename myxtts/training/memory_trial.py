@@ -1,8 +1,8 @@
-"""Runs training steps of growing size until one does not fit, and tells how each went. A program of its own.
+"""Runs training steps of growing size until one does not fit, and reports each. A program of its own.
 
 The request on standard input holds `config`, `shapes` (clips, frames and tokens of each trial, growing) and
 `limit_bytes` (of this process's memory, for trials on a CPU; null: none). For each step that fitted a line of JSON
-comes back. What does not fit may take this process down, and takes nothing else with it.
+comes back. A step that does not fit may end this process, and ends nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMED_CALLS = 2
 
 
 def trial_batch(config: XTTSConfig, shape: Sequence[int]) -> dict[str, tf.Tensor]:
-    """A batch of this shape with nothing in it, every clip as long as it can be."""
+    """A batch of this shape, all zeros, every clip as long as it can be."""
     clips, frames, tokens = shape
     data = config.data
     reference = round(data.reference_seconds * data.sample_rate / data.hop_length)

@@ -8,6 +8,8 @@ these. All programs take turns, call by call, and medians are given.
 The parts need not add up to the forward pass: alone, each reads its inputs from memory and writes its outputs there.
 The difference is given as `between the parts` (masks, gathers, noise, and what fusing saves, which may make it
 negative).
+
+`step_flops` says how much arithmetic a step is, without measuring.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ MELS = "mels on the device"
 REST = "between the parts"
 BACKWARD, OPTIMIZER = "backward", "optimizer"
 
+OPERATIONS_PER_WEIGHT = 6
 _SEED = (0, 1)
-_TOTAL_STEPS = 1000  # of a schedule that nobody follows
+_TOTAL_STEPS = 1000  # of a learning-rate schedule whose end is never reached
 
 Batch = Mapping[str, tf.Tensor]
 Program = Callable[[], Any]
@@ -84,7 +87,7 @@ def measure_parts(
         batch: as the pipeline gives it.
         device: where to measure.
         calls: of each program, after those that compile it.
-        on_program: is told the name of each program before it is compiled.
+        on_program: called with the name of each program before it is compiled.
     """
     with tf.device(device.name):
         policy = precision_policy(config.training, device)
@@ -101,7 +104,7 @@ def measure_parts(
 
 
 def _programs(model: XTTS, config: XTTSConfig, batch: Batch) -> dict[str, Program]:
-    """Every part as a function of nothing, compiled as the step is, in the order of a step."""
+    """Every part as a function without arguments, compiled as the step is, in the order of a step."""
 
     def compiled(function: Callable[..., Any], *arguments: Any) -> Program:
         run = tf.function(function, jit_compile=config.training.enable_xla_compilation, autograph=False)
@@ -192,10 +195,32 @@ def _measure(
 
 
 def _parts(medians: Mapping[str, float]) -> dict[str, float]:
-    """The parts of the forward pass as measured, and by difference what lies around them."""
+    """The parts of the forward pass as measured, and the rest by difference."""
     parts = {name: taken for name, taken in medians.items() if name not in (FORWARD, GRADIENT, STEP)}
     parts[REST] = medians[FORWARD] - sum(parts.values())
-    # A difference of two measurements may be noise below zero; time is not.
+    # A difference of two measurements may be below zero by noise.
     parts[BACKWARD] = max(0.0, medians[GRADIENT] - medians[FORWARD])
     parts[OPTIMIZER] = max(0.0, medians[STEP] - medians[GRADIENT])
     return parts
+
+
+def step_flops(model: XTTS, clips: int, frames: float, tokens: float, reference_frames: float) -> float:
+    """Floating-point operations of a step, by the usual rule: six per weight and position.
+
+    Two of them are the forward pass, four the backward pass. A position is a token in the encoder and the duration
+    predictor, a patch of frames in the decoder and the reference encoder. Alignment and optimizer are left out.
+
+    Args:
+        model: what is trained.
+        clips: per batch.
+        frames, tokens: of a clip, padding included.
+        reference_frames: of its reference crop.
+    """
+    sizes = model.sizes
+    per_clip = (
+        (model.encoder.count_params() + model.mean_head.count_params()) * tokens
+        + model.duration_predictor.count_params() * tokens
+        + model.decoder.count_params() * frames / sizes.patch
+        + model.reference_encoder.count_params() * reference_frames / sizes.reference_patch
+    )
+    return OPERATIONS_PER_WEIGHT * clips * per_clip

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.stall import StepTimeline
-from myxtts.training.flight import Completed
 from myxtts.training.record_file import RecordFile
+from myxtts.training.steps_in_flight import CompletedStep
 
 # Times are processed in groups: often enough to be watched, rarely enough to cost nothing.
 _MOST_PENDING = 64
@@ -66,7 +66,7 @@ class StepTimes:
         self._lock = threading.Lock()
         self._origin = time.perf_counter()
         self._to_unix = time.time() - time.perf_counter()
-        self._pending: list[Completed] = []
+        self._pending: list[CompletedStep] = []
         self._flushed = self._origin
         self._sums = dict.fromkeys(("steps", "clips", "frames", "data", "stall", "seconds"), 0.0)
 
@@ -76,7 +76,7 @@ class StepTimes:
             self._flush()
             self._origin = time.perf_counter()
 
-    def completed(self, done: Completed) -> bool:
+    def completed(self, done: CompletedStep) -> bool:
         """Adds a completed step; returns whether `rates` has changed."""
         with self._lock:
             self._pending.append(done)
@@ -132,7 +132,7 @@ class StepTimes:
         self._origin = self._flushed = self._pending[-1].at
         self._pending.clear()
 
-    def _add(self, done: Completed, stall: float, seconds: float) -> None:
+    def _add(self, done: CompletedStep, stall: float, seconds: float) -> None:
         waited = done.step.ready - done.step.asked
         if done.step.compiled:
             self._monitor.log_operation(COMPILING, seconds)

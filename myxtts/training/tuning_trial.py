@@ -18,11 +18,11 @@ from myxtts.data.store.target import store_folders
 from myxtts.errors import DataError
 from myxtts.hardware import usable_cpus
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator
+from myxtts.performance.step_run import drain
 from myxtts.performance.tuning import Axis, TrialFailed
 from myxtts.training.device import Device
 from myxtts.training.failures import is_out_of_memory
-from myxtts.training.feeding import buffered, drain, warm_batches
-from myxtts.training.measured_steps import StepRunner
+from myxtts.training.measured_steps import StepRunner, buffered, warm_batches
 from myxtts.training.step import Shape
 
 PREFETCHES = (2, 4, 8, 16, 32)
@@ -36,15 +36,15 @@ class TuningTrial:
     """The rate of a configuration under changes of its data section.
 
     Another precision takes a store of its own. When the block ends, stores that were made for trials are removed
-    again, except what `keep` was told of. The start's own store stays, and so does every store that was there before.
+    again, except those that `keep` named. The start's own store stays, and so does every store that was there before.
 
     Args:
         config: where the search starts.
         device: where steps run.
         steps: to time, after those that empty the buffers.
-        simulated_step: seconds of a simulated accelerator's step in place of real ones; None: real steps.
+        simulated_step: seconds of a simulated accelerator's step instead of real ones; None: real steps.
         progress: watches stores being made.
-        on_compile: is told of each shape that the step is compiled for.
+        on_compile: called with each shape before the step is compiled for it.
         dataset: the configuration's, if it was read already.
 
     Attributes:
@@ -86,7 +86,7 @@ class TuningTrial:
                     folder.remove()
 
     def keep(self, changes: Mapping[str, Any]) -> None:
-        """Has the store that these changes need survive."""
+        """Keeps the store that these changes need."""
         self._kept.add(self._data(changes).mel_dtype)
 
     def __call__(self, changes: Mapping[str, Any]) -> float:
@@ -115,7 +115,7 @@ class TuningTrial:
         """The batches under these changes.
 
         Raises:
-            TrialFailed: they cannot be had.
+            TrialFailed: there are none.
         """
         key = repr(sorted(changes.items()))
         if key not in self._sources:
@@ -131,10 +131,10 @@ class TuningTrial:
         return DataConfig.model_validate(self._config.data.model_dump() | dict(changes))
 
     def _prepare(self, data: DataConfig) -> PreparedData:
-        """The data set in its precision, which is all that matters for what is stored.
+        """The data set in its precision, the only setting here that changes what is stored.
 
         Raises:
-            TrialFailed: it is loaded in another way than the start's, so their rates say nothing about the precision.
+            TrialFailed: it is loaded in another mode than the start, so their rates say nothing about the precision.
         """
         precision, own = data.mel_dtype, self._config.data.mel_dtype
         if precision not in self._prepared:
@@ -157,24 +157,24 @@ class TuningTrial:
 
 
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:
-    """What is worth trying, from what matters most: values other than the configuration's own.
+    """What is worth trying, the most important first: values other than the configuration's own.
 
     Args:
         config: where the search starts.
         source: its batches.
-        frame_budget: whether what a batch is may change, too.
+        frame_budget: whether batches may change size as well.
     """
     data, cpus = config.data, usable_cpus()
-    found = []
+    tried = []
     if data.optimize_cpu_gpu_overlap:
         workers = sorted({1, max(1, cpus // 2), cpus, 2 * cpus} - {data.workers})
-        found += [Axis("num_workers", tuple(workers))]
-        found += [Axis("prefetch_buffer_size", tuple(size for size in PREFETCHES if size != data.prefetch))]
+        tried += [Axis("num_workers", tuple(workers))]
+        tried += [Axis("prefetch_buffer_size", tuple(size for size in PREFETCHES if size != data.prefetch))]
     if data.preprocessing_mode != "runtime":
-        found.append(Axis("mel_dtype", ("float32" if data.mel_dtype == "float16" else "float16",)))
+        tried.append(Axis("mel_dtype", ("float32" if data.mel_dtype == "float16" else "float16",)))
     if frame_budget:
-        found.append(Axis(FRAME_BUDGET, _frame_budgets(config, source)))
-    return [axis for axis in found if axis.values]
+        tried.append(Axis(FRAME_BUDGET, _frame_budgets(config, source)))
+    return [axis for axis in tried if axis.values]
 
 
 def _frame_budgets(config: XTTSConfig, source: BatchSource) -> tuple[int, ...]:

@@ -1,29 +1,25 @@
-"""All ways of loading one data set, side by side: how fast each is, and which accelerator it would feed.
+"""All modes of loading one data set, side by side: how fast each is, and which accelerator it would feed.
 
-The ways take turns in rounds, so that noise hits all alike.
+The modes take turns in rounds, so that noise affects all alike.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
-import tensorflow as tf
-
 from myxtts.config.config import DataConfig, XTTSConfig
-from myxtts.data.batch_source import AllShapesSeen, BatchSource, clips_in
+from myxtts.data.batch_source import BatchSource, clips_in
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.precompute import WorkProgress
 from myxtts.errors import DataError
 from myxtts.performance.loading_profile import LoadingProfile, loading_verdict, profile_loading
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator, SimulatedRun
-from myxtts.training.measured_steps import StepRunner
+from myxtts.performance.step_run import drain
+from myxtts.training.measured_steps import Batches, StepRunner, buffered, warm_batches
 from myxtts.training.step_times import Rates
-
-Batches = Iterator[dict[str, tf.Tensor]]
 
 ROUNDS = 3
 MODES: dict[str, dict[str, Any]] = {
@@ -34,13 +30,13 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Feeding:
-    """One way of loading and what was measured of it, a value per round.
+class LoadingMode:
+    """One mode of loading and what was measured of it, a value per round.
 
     Attributes:
         name: of the mode.
         source: what loads it; None if it cannot be used.
-        problem: why it cannot.
+        problem: why it cannot be used.
         batches: what it delivers, once it is warm.
     """
 
@@ -63,7 +59,7 @@ class Feeding:
 
     @property
     def trained(self) -> list[Rates]:
-        """Rounds in which a step was not compiled."""
+        """Rounds with at least one step that was not compiled."""
         return [rates for rates in self.training if rates.steps]
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,10 +89,10 @@ class Feeding:
         return values
 
 
-def prepare_feedings(
+def prepare_modes(
     config: XTTSConfig, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
-) -> list[Feeding]:
-    """Every mode of the data set; one that cannot be used says why and is passed over.
+) -> list[LoadingMode]:
+    """Every mode of the data set; one that cannot be used says why.
 
     Args:
         config: of the run.
@@ -106,21 +102,21 @@ def prepare_feedings(
     Raises:
         DataError: none can be used.
     """
-    feedings = []
+    modes = []
     dataset = dataset or LJSpeechDataset(None, config)
     for name, changes in MODES.items():
         data = DataConfig.model_validate(config.data.model_dump() | changes)
         try:
-            feedings.append(Feeding(name, dataset.batches("train", data, progress)))
+            modes.append(LoadingMode(name, dataset.batches("train", data, progress)))
         except DataError as error:
-            feedings.append(Feeding(name, problem=str(error).splitlines()[0]))
-    if all(feeding.source is None for feeding in feedings):
-        raise DataError(f"the data set cannot be loaded in any mode: {feedings[-1].problem}")
-    return feedings
+            modes.append(LoadingMode(name, problem=str(error).splitlines()[0]))
+    if all(mode.source is None for mode in modes):
+        raise DataError(f"the data set cannot be loaded in any mode: {modes[-1].problem}")
+    return modes
 
 
-def measure_feedings(
-    feedings: list[Feeding],
+def measure_modes(
+    modes: list[LoadingMode],
     *,
     num_batches: int,
     step_seconds: float | None,
@@ -131,56 +127,30 @@ def measure_feedings(
     """Measures every mode, in rounds.
 
     Args:
-        feedings: what `prepare_feedings` gave; the results are added to them.
-        num_batches: per mode in all rounds together, for loading and for the simulated accelerator each.
+        modes: what `prepare_modes` gave; the results are added to them.
+        num_batches: per mode, over all rounds, for loading and for the simulated accelerator each.
         step_seconds: of the simulated accelerator; None: none is simulated.
         runner: of real training steps; None: none are run.
-        training_steps: per mode in all rounds together.
-        on_part: is called after each measurement, and after each mode has been warmed up.
+        training_steps: per mode, over all rounds.
+        on_part: is called after each measurement, and after each warm-up.
     """
-    usable = [feeding for feeding in feedings if feeding.source is not None]
+    usable = [mode for mode in modes if mode.source is not None]
     per_round = max(1, -(-num_batches // ROUNDS))
     for _ in range(ROUNDS):
-        for feeding in usable:
-            assert feeding.source is not None
-            if feeding.batches is None:
-                feeding.batches = warm_batches(feeding.source, runner=runner)
+        for mode in usable:
+            assert mode.source is not None
+            if mode.batches is None:
+                mode.batches = warm_batches(mode.source, runner=runner)
                 on_part()
-            batches, untimed = feeding.batches, buffered(feeding.source.config)
+            batches, untimed = mode.batches, buffered(mode.source.config)
             drain(batches, untimed)
-            feeding.loading.append(profile_loading(batches, per_round, count_clips=clips_in))
+            mode.loading.append(profile_loading(batches, per_round, count_clips=clips_in))
             on_part()
             if step_seconds is not None:
                 accelerator = SimulatedAccelerator(step_seconds)
-                feeding.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
+                mode.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
                 on_part()
             if runner is not None:
                 drain(batches, untimed)
-                feeding.training.append(runner.run(batches, max(1, -(-training_steps // ROUNDS))))
+                mode.training.append(runner.run(batches, max(1, -(-training_steps // ROUNDS))))
                 on_part()
-
-
-def buffered(config: DataConfig) -> int:
-    """Batches that a pipeline may have ready before anyone asks: what they took to load is not seen."""
-    return config.prefetch + config.workers if config.optimize_cpu_gpu_overlap else 1
-
-
-def warm_batches(source: BatchSource, seed: int = 0, runner: StepRunner | None = None) -> Batches:
-    """The batches of a source without end, once everything is compiled.
-
-    Loading compiles for a shape when it first comes, and so does the step; an epoch has all shapes.
-    """
-    batches = iter(source.dataset(seed=seed))
-    all_seen = AllShapesSeen(source.plan)
-    while True:
-        batch = next(batches)
-        if runner is not None:
-            runner.prepare(batch)
-        if all_seen(batch):
-            return batches
-
-
-def drain(batches: Batches, count: int) -> None:
-    """Takes as many batches as a pipeline may have had ready."""
-    for _ in islice(batches, count):
-        pass

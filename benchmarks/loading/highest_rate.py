@@ -1,8 +1,8 @@
 """The fastest accelerator that a source of batches can keep busy.
 
 Busy share grows with the step time, so the shortest step time that still reaches the target is found by
-bracketing and bisection. Each probe first drains the source: what a prefetch buffer had saved up would
-otherwise pass for a rate that the source cannot sustain.
+bracketing and bisection. Each probe first drains the source: a full prefetch buffer would otherwise look like a
+rate that the source cannot sustain.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from myxtts.performance.simulated_accelerator import (
-    Clock,
-    SimulatedAccelerator,
-    SimulatedRun,
-    SystemClock,
-    wait_until_ready,
-)
+from myxtts.performance.batches import leading_dimension
+from myxtts.performance.simulated_accelerator import Clock, SimulatedAccelerator, SimulatedRun, SystemClock
+from myxtts.performance.step_run import drain
 
 SHORTEST_STEP_SECONDS = 1e-6
 
@@ -72,10 +68,10 @@ def highest_rate(
     target: float = 0.95,
     tolerance: float = 0.03,
     probe_seconds: float = 1.0,
-    count_clips: Callable[[Any], int] | None = None,
+    count_clips: Callable[[Any], int] = leading_dimension,
     clock: Clock | None = None,
 ) -> HighestRate:
-    """Find the shortest step time, from 1 µs on, at which a simulated accelerator is still `target` busy.
+    """Finds the shortest step time, from 1 µs on, at which a simulated accelerator is still `target` busy.
 
     Args:
         make_source: gives a fresh, endless source of batches; called once per probe.
@@ -128,12 +124,9 @@ def highest_rate(
 
 
 def _drain(batches: Iterator[Any], seconds: float, clock: Clock) -> float:
-    """Take what a prefetch buffer can hold, for so many seconds at most; return the seconds per batch."""
-    taken, began = 0, clock.now()
-    while taken < _DRAIN and clock.now() - began < seconds:
-        wait_until_ready(next(batches))
-        taken += 1
-    return (clock.now() - began) / taken
+    """Takes what a prefetch buffer can hold, for so many seconds at most; returns the seconds per batch."""
+    taken, took = drain(batches, _DRAIN, seconds=seconds, clock=clock.now)
+    return took / taken
 
 
 def _endless(source: Iterable[Any]) -> Iterator[Any]:

@@ -1,0 +1,421 @@
+"""The culprits that `diagnose` can name: one entry each, with its rule and what to do about it.
+
+A new culprit is one more entry here, and a pipeline that has it beside its fixed twin in `tests/faulty_pipelines.py`.
+
+A rule judges a suspect by what its absence is worth: tried out where that is possible, otherwise computed from the
+measured times of the pipeline's nodes. That a thing is there (a Python function, say) is no reason by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from myxtts.performance.diagnosis import number
+from myxtts.performance.facts import MORE_PARALLEL, MOSTLY, InputFacts, StepFacts, near
+from myxtts.performance.stall import HIGHLY_INPUT_BOUND
+
+# The first suspect of the table that would remove enough is the culprit; if none would, the one that removes most.
+_ENOUGH = 0.75
+_NOT_ENOUGH = 0.7
+_LEAST = 0.15
+
+LOCK_HELD = 0.35
+_SHOWN = 3
+_WORTH_SPEED_UP = 1.5
+_SATURATED = 0.85
+_DENIED = 0.2
+# In the second half of a run every shape of a well-planned pipeline has been seen, except for a few stragglers.
+_FEWEST_NEW_SHAPES = 4
+_WORTH_COMPILING = 0.2
+
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True)
+class SettingsChange:
+    """A change of our own configuration: its name in the documents, and `section.key`s with their new values."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+_IN_GRAPH = SettingsChange("loading in graph", {"data.use_tf_native_loading": True})
+_AHEAD = SettingsChange("prefetch", {"data.optimize_cpu_gpu_overlap": True, "data.prefetch_buffer_size": "auto"})
+_WORKERS = SettingsChange("workers", {"data.optimize_cpu_gpu_overlap": True, "data.num_workers": "auto"})
+_STORED = SettingsChange("precompute", {"data.preprocessing_mode": "precompute", "data.feature_device": "host"})
+_BUCKETS = SettingsChange("buckets", {"data.num_buckets": 6})
+_COMPILED = SettingsChange(
+    "compiled step",
+    {
+        "training.enable_graph_mode": True,
+        "training.enable_eager_debug": False,
+        "training.enable_xla_compilation": True,
+    },
+)
+# What makes any pipeline lighter.
+LESS_WORK = (_STORED, _IN_GRAPH, _AHEAD, _WORKERS)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What a rule found.
+
+    Attributes:
+        removed: what goes with the culprit, 0 to 1: a share of the stall, or of step time for culprits of the step.
+        text: which node, clip or resource.
+        evidence: what was measured.
+        measured: whether `removed` was measured by trying it.
+    """
+
+    removed: float
+    text: str
+    evidence: tuple[str, ...] = ()
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class Culprit(Generic[Facts]):
+    """A known reason for lost time.
+
+    Attributes:
+        name: as it is documented.
+        meaning: in words.
+        shown_by: the evidence that it rests on.
+        rule: finds it in the facts.
+        remedy: what to do, in words.
+        tf_data: the same as lines of a `tf.data` pipeline.
+        iterable: the same for other loaders; empty: as for `tf.data`.
+        settings: changes of our own configuration; the first that differs from what is set is tried.
+        with_settings: what these settings do instead of the remedy, in words; empty: they are the remedy.
+    """
+
+    name: str
+    meaning: str
+    shown_by: str
+    rule: Callable[[Facts], Suspect | None]
+    remedy: str
+    tf_data: tuple[str, ...]
+    iterable: tuple[str, ...] = ()
+    settings: tuple[SettingsChange, ...] = ()
+    with_settings: str = ""
+
+
+def find_suspects(culprits: Iterable[Culprit[Facts]], facts: Facts) -> dict[str, Suspect]:
+    """Everything that the facts point to, by name, in the order of the table."""
+    found = ((culprit.name, culprit.rule(facts)) for culprit in culprits)
+    return {name: suspect for name, suspect in found if suspect is not None}
+
+
+def choose(suspects: Mapping[str, Suspect]) -> list[tuple[str, Suspect]]:
+    """Suspects worth naming, the culprit first; empty if none would remove a fair part of the stall."""
+    order = list(CULPRITS)
+    named = sorted(
+        ((name, suspect) for name, suspect in suspects.items() if suspect.removed >= _LEAST),
+        key=lambda one: order.index(one[0]),
+    )
+    if not named:
+        return []
+    enough = [one for one in named if one[1].removed >= _ENOUGH]
+    first = enough[0] if enough else max(named, key=lambda one: one[1].removed)
+    return [first, *sorted((one for one in named if one is not first), key=lambda one: -one[1].removed)]
+
+
+def _no_prefetch(facts: InputFacts) -> Suspect | None:
+    if facts.prefetched_stall is None:
+        return None
+    waits = f"{number(1e3 * facts.prefetched_stall)} instead of {number(1e3 * facts.stall)}"
+    return Suspect(
+        float(np.clip(1 - facts.prefetched_stall / facts.stall, 0, 1)),
+        "the pipeline does not end with a prefetch, so every step waits while its batch is made",
+        (f"with batches made ahead, a step waits {waits} ms (measured)",),
+        measured=True,
+    )
+
+
+def _shuffle_refill(facts: InputFacts) -> Suspect | None:
+    refill, share = facts.refill, facts.stall_at_epochs
+    if refill is None or not len(facts.epoch_starts):
+        return None
+    per_step = refill.seconds * len(facts.epoch_starts) / len(facts.stalls)
+    explained = min(1.0, per_step / facts.stall) if facts.stall else 0.0
+    filling = f"filling it takes {number(1e3 * refill.seconds)} ms"
+    return Suspect(
+        min(share, explained),
+        f"{refill.node} holds {refill.elements:,} elements and is filled again at the start of every epoch",
+        (f"{filling}; {100 * share:.0f} % of the waiting is where an epoch begins",),
+    )
+
+
+def _slow_clips(facts: InputFacts) -> Suspect | None:
+    slow = facts.slow
+    if slow is None and facts.alone.nodes:
+        return None
+    spiky = [step for step in facts.spiky_steps.tolist() if step not in near(facts.epoch_starts)]
+    total = float(facts.stalls.sum())
+    share = float(facts.stalls[spiky].sum()) / total if spiky and total else 0.0
+    if slow is None:
+        if len(spiky) < 2 or facts.waits_for_all:
+            return None
+        shown = ", ".join(str(step + 1) for step in spiky[:_SHOWN])
+        of = f"{len(spiky)} of {len(facts.stalls)}"
+        return Suspect(share, f"{of} batches hold {100 * share:.0f} % of the waiting: steps {shown}")
+    shown = ", ".join(slow.names[:_SHOWN])
+    more = f" and {len(slow.names) - _SHOWN} more" if len(slow.names) > _SHOWN else ""
+    longer = f"take {slow.times_median:.0f} times as long as the rest"
+    return Suspect(
+        max(share, facts.removed(1 - slow.excess_share)),
+        f"{len(slow.names)} of {slow.count} clips {longer}: {shown}{more}",
+        (f"{len(spiky)} of {len(facts.stalls)} steps hold {100 * share:.0f} % of the waiting",),
+    )
+
+
+def _low_parallelism(facts: InputFacts) -> Suspect | None:
+    node, speed_up = facts.slow_node, facts.speed_up
+    if node is None or speed_up is None:
+        return None
+    if facts.alone.waiting < MOSTLY:
+        # More computing calls than CPUs are faster only at the expense of other threads.
+        speed_up = min(speed_up, facts.alone.cpu.cpus / node.parallelism)
+    if speed_up < _WORTH_SPEED_UP:
+        return None
+    calls = "one call after the other" if node.parallelism == 1 else f"{node.parallelism} calls at once"
+    return Suspect(
+        facts.removed_without(node, node.blocking * (1 - 1 / speed_up)),
+        f"{facts.blocking_text(node)}, {calls}",
+        (f"with {MORE_PARALLEL} calls at once it is {facts.speed_up:.1f} times as fast (measured)",),
+        measured=True,
+    )
+
+
+def _padding(facts: InputFacts) -> Suspect | None:
+    node = facts.slow_node
+    if node is None or not node.is_batch or facts.padding < MOSTLY:
+        return None
+    return Suspect(
+        facts.removed_without(node, node.blocking * facts.padding),
+        f"{facts.blocking_text(node)}, and {100 * facts.padding:.0f} % of what it makes is padding",
+    )
+
+
+def _python_function(facts: InputFacts) -> Suspect | None:
+    node, alone = facts.slow_node, facts.alone
+    if alone.lock_held < LOCK_HELD or facts.explained < MOSTLY:
+        return None
+    evidence = (f"the interpreter lock is held {100 * alone.lock_held:.0f} % of the time that batches are made",)
+    if node is None:
+        text = "the loader works in Python, in one interpreter"
+        return Suspect(facts.removed(1 - alone.lock_held), text, evidence)
+    if not facts.is_python(node):
+        return None
+    share = max(alone.lock_held, min(1.0, node.python_seconds / node.seconds))
+    removed = facts.removed_without(node, share * node.blocking)
+    return Suspect(removed, f"{facts.blocking_text(node)}, a Python function", evidence)
+
+
+def _slow_storage(facts: InputFacts) -> Suspect | None:
+    node, alone = facts.slow_node, facts.alone
+    if alone.waiting < MOSTLY or alone.lock_held >= LOCK_HELD or facts.explained < MOSTLY:
+        return None
+    evidence = [f"while batches are made, the pipeline waits {100 * alone.waiting:.0f} % of the time and uses no CPU"]
+    if node is None:
+        text = "the loader waits for bytes, and does not compute"
+        return Suspect(facts.removed(1 - alone.waiting), text, tuple(evidence))
+    if facts.speed_up is not None and facts.speed_up < _WORTH_SPEED_UP:
+        evidence.append(f"{MORE_PARALLEL} calls at once do not help ({facts.speed_up:.1f} times, measured)")
+    removed = facts.removed_without(node, node.blocking * alone.waiting)
+    return Suspect(removed, f"{facts.blocking_text(node)}, and that is waiting for bytes", tuple(evidence))
+
+
+def _starved_cpu(facts: InputFacts) -> Suspect | None:
+    cpu = facts.alone.cpu
+    denied = cpu.denied_share
+    pinned = cpu.cpus < cpu.machine_cpus and cpu.own >= _SATURATED * cpu.cpus * cpu.wall
+    if pinned:
+        denied = 1 - (1 - denied) * cpu.cpus / cpu.machine_cpus
+    if denied < _DENIED:
+        return None
+    ratio = 1 - denied * (1 - facts.alone.waiting)
+    removed = facts.removed(ratio)
+    if facts.share_left(ratio) >= HIGHLY_INPUT_BOUND:
+        removed = min(removed, _NOT_ENOUGH)  # even with the CPUs to itself it would be too slow
+    text = f"others kept the process from a CPU {100 * denied:.0f} % of the time that it wanted one"
+    if pinned:
+        text = f"the process may use {cpu.cpus} of {cpu.machine_cpus} CPUs, and uses them up"
+    return Suspect(removed, text, (str(cpu),))
+
+
+def _per_clip_work(facts: InputFacts) -> Suspect | None:
+    node = facts.slow_node
+    if node is None or facts.alone.waiting >= MOSTLY or facts.is_python(node):
+        return None
+    if node.is_batch and facts.padding >= MOSTLY:
+        return None
+    per_call = node.seconds / node.calls if node.calls else 0.0
+    calls = f"{node.calls:,.0f} calls of {1e6 * per_call:.0f} µs" if node.calls > 1.5 else "one call"
+    return Suspect(
+        facts.removed_without(node, node.blocking),
+        f"{facts.blocking_text(node)}, {calls} for a batch, again in every epoch",
+    )
+
+
+def _recompilation(facts: StepFacts) -> Suspect | None:
+    run, half = facts.run, len(facts.run) // 2
+    late = [step for step in facts.new_shapes if step >= half and facts.compiling[step] > 0]
+    total = float(run.step_times[half:].sum())
+    if len(late) < _FEWEST_NEW_SHAPES or not total:
+        return None
+    shapes = f"{len(set(run.shapes))} shapes in {len(run)} steps"
+    longer = f"took {number(1e3 * float(np.mean(facts.compiling[late])))} ms longer"
+    return Suspect(
+        float(facts.compiling[half:].sum()) / total,
+        f"new batch shapes keep coming, and the step is compiled for each ({shapes})",
+        (f"{len(late)} of the last {len(run) - half} steps had a new shape and {longer}",),
+        measured=True,
+    )
+
+
+def _eager_step(facts: StepFacts) -> Suspect | None:
+    eager = facts.eager
+    if eager is None:
+        return None
+    runs = f"the step runs {eager.operations} operations one by one"
+    if eager.problem is not None:
+        return Suspect(0.0, "", (f"{runs} and cannot be compiled as it is ({eager.problem})",))
+    if eager.gain < _WORTH_COMPILING:
+        return None
+    return Suspect(
+        eager.gain * facts.computing,
+        f"{runs}, each dispatched from Python",
+        (f"as a tf.function the step takes {100 * eager.gain:.0f} % less time (measured)",),
+        measured=True,
+    )
+
+
+# From the most to the least specific, and the easier change before the harder one.
+INPUT_CULPRITS: tuple[Culprit[InputFacts], ...] = (
+    Culprit(
+        name="no-prefetch",
+        meaning="nothing is made ahead; every step waits for its batch",
+        shown_by="waiting with a prefetch, measured",
+        rule=_no_prefetch,
+        remedy="prepare batches while the step runs",
+        tf_data=("dataset = dataset.prefetch(tf.data.AUTOTUNE)  # the last line of the pipeline",),
+        iterable=("DataLoader(..., num_workers=2, prefetch_factor=2)  # or a thread that keeps a queue filled",),
+        settings=(_AHEAD, _WORKERS, _IN_GRAPH, _STORED),
+    ),
+    Culprit(
+        name="shuffle-refill",
+        meaning="a shuffle buffer of loaded clips is filled again in every epoch",
+        shown_by="time to fill it; waits where epochs begin",
+        rule=_shuffle_refill,
+        remedy="shuffle what is cheap (numbers or paths) before loading, not what is loaded",
+        tf_data=("dataset = paths.shuffle(len(paths)).map(load, num_parallel_calls=tf.data.AUTOTUNE)",),
+    ),
+    Culprit(
+        name="slow-clips",
+        meaning="a few clips take many times as long as the rest",
+        shown_by="their names; each was timed again",
+        rule=_slow_clips,
+        remedy="repair or leave out the slow clips, or keep more batches ready",
+        tf_data=("dataset = dataset.filter(not_one_of_them)  # or re-encode these files",),
+        iterable=("leave out or re-encode these clips",),
+        settings=(_STORED, _AHEAD, _WORKERS, _IN_GRAPH),
+    ),
+    Culprit(
+        name="low-parallelism",
+        meaning="calls run one by one that could run side by side",
+        shown_by="speed with 16 at once, measured",
+        rule=_low_parallelism,
+        remedy="let more calls run at once",
+        tf_data=(
+            "dataset = dataset.map(function, num_parallel_calls=16)",
+            "options.threading.private_threadpool_size = 16  # for calls that wait: by default one per CPU",
+        ),
+        iterable=("DataLoader(..., num_workers=4)",),
+        settings=(_WORKERS, _AHEAD, _IN_GRAPH, _STORED),
+    ),
+    Culprit(
+        name="padding",
+        meaning="most of a batch is padding",
+        shown_by="share of padding; time of the batching node",
+        rule=_padding,
+        remedy="put clips of similar length into a batch",
+        tf_data=("dataset = dataset.bucket_by_sequence_length(length, boundaries, batch_sizes)",),
+        iterable=("a batch sampler that groups clips of similar length",),
+        settings=(_BUCKETS,),
+    ),
+    Culprit(
+        name="python-function",
+        meaning="Python holds the interpreter lock",
+        shown_by="share of the time that the lock is held",
+        rule=_python_function,
+        remedy="take the work out of Python: TensorFlow operations in the map, or features computed once and stored",
+        tf_data=("dataset = dataset.map(load_in_graph, num_parallel_calls=tf.data.AUTOTUNE)  # tf.io, tf.signal",),
+        iterable=("DataLoader(..., num_workers=4)  # processes, each with an interpreter lock of its own",),
+        settings=(_IN_GRAPH, _STORED, _WORKERS, _AHEAD),
+    ),
+    Culprit(
+        name="slow-storage",
+        meaning="the pipeline waits for bytes",
+        shown_by="it waits and uses no CPU, and more calls do not help",
+        rule=_slow_storage,
+        remedy="read from something faster: a local disk, one packed file instead of many, or memory",
+        tf_data=("dataset = dataset.cache()  # after reading, where it fits; or .cache('/local/disk/file')",),
+        iterable=("copy the data to a local disk, packed into one file",),
+        settings=(_STORED, _WORKERS, _AHEAD, _IN_GRAPH),
+    ),
+    Culprit(
+        name="starved-cpu",
+        meaning="others keep the process from the CPU: other programs, a cgroup's quota, an affinity mask",
+        shown_by="CPU time of others, time in the run queue, throttling",
+        rule=_starved_cpu,
+        remedy="give the process more CPU: end what competes with it, or raise its quota, affinity or priority",
+        tf_data=("taskset, cpu.max of the cgroup, --cpus of the container",),
+        settings=LESS_WORK,
+        with_settings="or need less of it",
+    ),
+    Culprit(
+        name="per-clip-work",
+        meaning="every clip is worked on by itself, in every epoch",
+        shown_by="calls per batch and their length",
+        rule=_per_clip_work,
+        remedy="work on whole batches, or do the work once and keep the result",
+        tf_data=(
+            "dataset = dataset.batch(n).map(work_on_a_batch, num_parallel_calls=tf.data.AUTOTUNE)  # batch first",
+            "dataset = dataset.map(work).cache()  # or once",
+        ),
+        iterable=("compute features once and store them; load whole batches",),
+        settings=(_STORED, _IN_GRAPH, _WORKERS, _AHEAD),
+    ),
+)
+
+STEP_CULPRITS: tuple[Culprit[StepFacts], ...] = (
+    Culprit(
+        name="recompilation",
+        meaning="new batch shapes keep coming, and the step is compiled for each",
+        shown_by="steps with a new shape in the second half of the run",
+        rule=_recompilation,
+        remedy="pad batches to a few fixed lengths, so that the step is compiled for each once",
+        tf_data=(
+            "dataset = dataset.bucket_by_sequence_length(..., pad_to_bucket_boundary=True, drop_remainder=True)",
+        ),
+        iterable=("pad every batch up to one of a few lengths",),
+        settings=(_BUCKETS,),
+    ),
+    Culprit(
+        name="eager-step",
+        meaning="the step's operations run one by one from Python",
+        shown_by="operations counted; the step as a `tf.function`, measured",
+        rule=_eager_step,
+        remedy="compile the step",
+        tf_data=("@tf.function(jit_compile=True)", "def step(batch): ..."),
+        settings=(_COMPILED,),
+    ),
+)
+
+_TABLE: tuple[Culprit[Any], ...] = INPUT_CULPRITS + STEP_CULPRITS
+CULPRITS = {culprit.name: culprit for culprit in _TABLE}
