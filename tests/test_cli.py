@@ -16,8 +16,8 @@ import pytest
 import typer
 
 from myxtts import __version__
-from myxtts.cli import options
 from myxtts.cli.app import app
+from myxtts.cli.options import ConfigOptions
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -145,13 +145,13 @@ def test_a_batch_size_takes_the_place_of_the_files_frame_budget(
 ) -> None:
     path = tmp_path / "my.yaml"
     path.write_text("{batch_size: 32, max_frames_per_batch: 9000}")
-    data = options.load_config(path, machine=(), epochs=None, **given).config.data
+    data = ConfigOptions(config=path, **given).load(machine=()).config.data
     assert (data.batch_size, data.max_frames_per_batch) == expected
 
 
 def test_words_that_yaml_takes_for_truths_are_words_on_the_command_line() -> None:
     settings = ["language=no", "mixed_precision=off", "training.deterministic=yes", "auto_tune_performance=no"]
-    resolved = options.load_config(settings=settings, machine=())
+    resolved = ConfigOptions(settings=settings).load(machine=())
     training = resolved.config.training
     assert (resolved.config.data.language, training.mixed_precision, training.deterministic) == ("no", "off", True)
     assert resolved.sources["data.batch_size"] == "default"
@@ -176,7 +176,7 @@ def test_a_reader_that_closes_the_pipe_early_is_no_error_message() -> None:
 
 def test_ctrl_c_ends_in_one_line() -> None:
     sleeper = (
-        "import time, sys; import myxtts.cli.show_config as module; import myxtts.cli.app as program\n"
+        "import time; import myxtts.cli.app as program\n"
         "program.app.registered_commands.clear()\n"
         "@program.app.command()\n"
         "def wait():\n    print('waiting', flush=True); time.sleep(60)\n"
@@ -192,3 +192,31 @@ def test_ctrl_c_ends_in_one_line() -> None:
     _, errors = process.communicate(timeout=60)
     assert errors == "error: interrupted\n"
     assert process.returncode == 130
+
+
+def test_the_public_names_are_imported_on_first_use() -> None:
+    program = (
+        "import sys, myxtts\n"
+        "slow = {'tensorflow', 'keras', 'numpy', 'pydantic'}\n"
+        "assert not slow & sys.modules.keys(), slow & sys.modules.keys()\n"
+        "assert {'LJSpeechDataset', 'XTTSConfig', 'XTTSInference', 'XTTSTrainer', 'diagnose'} <= set(dir(myxtts))\n"
+        "from myxtts import XTTSConfig\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        "from myxtts import LJSpeechDataset, XTTSInference, XTTSTrainer, diagnose\n"
+        "from myxtts.config.config import XTTSConfig as config\n"
+        "from myxtts.data.ljspeech import LJSpeechDataset as data\n"
+        "from myxtts.inference import XTTSInference as inference\n"
+        "from myxtts.performance import diagnose as diagnosis\n"
+        "from myxtts.training.trainer import XTTSTrainer as trainer\n"
+        "short = (XTTSConfig, LJSpeechDataset, XTTSInference, diagnose, XTTSTrainer)\n"
+        "assert short == (config, data, inference, diagnosis, trainer)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_the_package_does_not_have_is_refused() -> None:
+    import myxtts
+
+    with pytest.raises(AttributeError, match="module 'myxtts' has no attribute 'Trainer'"):
+        myxtts.Trainer  # noqa: B018

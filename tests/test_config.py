@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import myxtts
-from myxtts.config.automatic import preset_for
 from myxtts.config.config import SECTIONS, DataConfig, XTTSConfig, create_default_config
 from myxtts.config.presets import load_preset, preset_names
-from myxtts.config.resolve import resolve
+from myxtts.config.resolve import preset_for, resolve
 from myxtts.errors import ConfigError
 from myxtts.hardware import Gpu
 
@@ -201,7 +200,7 @@ def test_scientific_notation_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ("? [a]\n: 1", "unhashable key"),
         ("data: !!python/object/apply:os.system ['true']", "not valid YAML"),
         (b"\xff\xfe\x00binary", "not text"),
-        (b"x" * (1 << 20) + b"yy", "over 1 MiB"),
+        (b"x" * (1 << 20) + b"yy", "larger than 1 MiB"),
         ("[" * 5000, "nested too deeply"),
     ],
 )

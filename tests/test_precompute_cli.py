@@ -34,7 +34,7 @@ def run(run_myxtts):
 def test_precompute_makes_the_store_and_tells_what_it_did(run, corpus):
     done = run("precompute", corpus)
     assert done.returncode == 0, done.stderr
-    assert "8 computed, 0 taken over" in done.stdout
+    assert "8 computed, 0 reused" in done.stdout
     assert "× real time" in done.stdout
     assert len(FeatureStore.open(corpus / "cached_features")) == 8
 

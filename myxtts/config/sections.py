@@ -1,7 +1,7 @@
-"""The three sections of a configuration. Every key has a description, and something that reads it.
+"""The three sections of a configuration. Every key has a description, and code that reads it.
 
-A key name belongs to one section only, so that a value can be given flat (`XTTSConfig(batch_size=48)`,
-`--batch-size 48`) without saying which section it is in.
+A key name is in one section only, so a value can be given flat, without its section: `XTTSConfig(batch_size=48)`,
+`--batch-size 48`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9-]+)?$")]
 
 
 class Section(BaseModel):
-    """A group of keys. Unknown keys are refused; keys of old files without effect are dropped aloud."""
+    """A group of keys. Unknown keys are refused; obsolete keys of old files are dropped with a warning."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False, protected_namespaces=())
 
     title: ClassVar[str]
     aliases: ClassVar[dict[str, str]] = {}  # other names of keys
-    obsolete: ClassVar[dict[str, str]] = {}  # keys without effect, and why
+    obsolete: ClassVar[dict[str, str]] = {}  # keys that no longer have an effect, and why
 
     @model_validator(mode="before")
     @classmethod
