@@ -296,7 +296,7 @@ def test_a_text_without_a_sound_is_named(tmp_path: Path) -> None:
     task = json.dumps({"sample_rate": 22050, "clips": [clip]})
     command = child_command("myxtts.corpus.worker")
     result = subprocess.run(command, input=task, capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (1, "there is nothing to say in ' '\n")
+    assert (result.returncode, result.stderr) == (1, "espeak-ng is silent for the text ' '\n")
     assert list(tmp_path.iterdir()) == []
 
 

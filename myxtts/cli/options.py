@@ -35,7 +35,7 @@ _SWITCHES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigOptions:
-    """Options that set configuration keys; a command takes those that it names in `command`.
+    """Options that set configuration keys. `command` names those that a command takes.
 
     A field has the name of its key. None, or False for a switch, means that the option was not given.
     """
@@ -126,8 +126,8 @@ class _OutputOptions:
 def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command of the program.
 
-    A parameter whose type is a dataclass of options stands for one option per field; of `ConfigOptions`, for those
-    in `names`. `--json` and `--quiet` are added, and set before the function runs.
+    A parameter whose type is a dataclass of options stands for one option per field; of `ConfigOptions`, for the
+    fields in `names`, or for all without names. Every command also gets `--json` and `--quiet`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from myxtts.training.validation import Validation
 
 
-@command(
-    "data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "prefetch_buffer_size", "cache_dir",
-    "disable_tf_native_loading", "disable_gpu_prefetch", "disable_cpu_gpu_overlap", "config", "preset", "settings",
-    "epochs", "max_steps", "checkpoint_dir", "optimization_level", "device", "seed", "deterministic",
-)  # fmt: skip
+@command()
 def train(
     given: ConfigOptions,
     train_data: Annotated[

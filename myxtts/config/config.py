@@ -88,11 +88,11 @@ class XTTSConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, protected_namespaces=())
 
-    model: ModelConfig = Field(default_factory=lambda: ModelConfig(), description="What is trained")
+    model: ModelConfig = Field(default_factory=lambda: ModelConfig(), description="The model")
     data: DataConfig = Field(
-        default_factory=lambda: DataConfig(), description="Clips, features, and how they are loaded"
+        default_factory=lambda: DataConfig(), description="The data set, its features, and how batches are loaded"
     )
-    training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="How it is trained")
+    training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="Training")
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
