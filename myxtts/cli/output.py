@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +20,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -37,12 +38,6 @@ class OutputFormat:
 
 
 chosen = OutputFormat()
-
-
-class Advance(Protocol):
-    """A progress bar, as the work that moves it forward sees it."""
-
-    def advance(self, n: float = 1) -> None: ...
 
 
 def set_format(as_json: bool, quiet: bool) -> None:
@@ -82,8 +77,19 @@ def duration_text(seconds: float) -> str:
     return f"{seconds / 3600:.2f} h ({seconds:,.0f} s)" if seconds >= 3600 else f"{seconds:.1f} s"
 
 
+class ProgressBar:
+    """A bar that the work moves forward."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+
+    def advance(self, n: float = 1) -> None:
+        self._bar.advance(self._task, n)
+
+
 @contextmanager
-def progress(description: str, total: float | None, unit: str = "clips") -> Iterator[Advance]:
+def progress(description: str, total: float | None, unit: str = "clips") -> Iterator[ProgressBar]:
     """A progress bar with rate and time left, removed when it is done; nothing with `--quiet`."""
 
     def rate(task: Task) -> str:
@@ -91,7 +97,7 @@ def progress(description: str, total: float | None, unit: str = "clips") -> Iter
         return "" if speed is None else f"{speed:,.0f} {unit}/s"
 
     with _progress_bar(rate) as bar:
-        yield _Bar(bar, bar.add_task(description, total=total))
+        yield ProgressBar(bar, bar.add_task(description, total=total))
 
 
 class StageProgress:
@@ -146,15 +152,6 @@ class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
         return prefix + record.getMessage()
-
-
-class _Bar:
-    def __init__(self, bar: Progress, task: Any) -> None:
-        self._bar = bar
-        self._task = task
-
-    def advance(self, n: float = 1) -> None:
-        self._bar.advance(self._task, n)
 
 
 class _Rate(ProgressColumn):

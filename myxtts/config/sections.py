@@ -190,7 +190,7 @@ class DataConfig(Section):
         None,
         ge=1,
         description=(
-            "Mel frames per batch, instead of batch_size: a batch has more clips if they are short; memory is constant"
+            "Mel frames per batch, instead of batch_size: more clips in a batch if they are short; constant memory"
         ),
     )
     max_mel_frames: Int = Field(1024, ge=1, description="Longest clip, in mel frames (1024 frames are 11.9 s)")
@@ -219,7 +219,7 @@ class DataConfig(Section):
     )
     use_tf_native_loading: bool = Field(
         True,
-        description="Load in the TensorFlow graph; false: through Python, a batch at a time (--disable-tf-native-loading)",
+        description="Load in graph; false: through Python, one batch at a time (--disable-tf-native-loading)",
     )
     prefetch_to_gpu: bool = Field(
         True, description="Copy batches to the GPU ahead of the step (--disable-gpu-prefetch)"
