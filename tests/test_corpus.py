@@ -308,7 +308,7 @@ def test_the_command_reports_what_it_made(tmp_path: Path, run_myxtts: Run) -> No
     assert (report["speakers"], report["languages"]) == (["plain", "f5"], ["en", "fa"])
     again = run_myxtts(*arguments, "--language", "en", "--language", "fa")
     assert "4 clips" in again.stdout
-    assert "were there already" in again.stderr
+    assert "existed already" in again.stderr
 
 
 def test_the_command_ends_with_2_for_settings_that_cannot_be_met(tmp_path: Path, run_myxtts: Run) -> None:

@@ -80,7 +80,7 @@ def benchmark(
 def _make_data(folder: Path, clips: int) -> Path:
     from myxtts.corpus.noise import make_noise
 
-    say(f"making {clips:,} clips of noise")
+    say(f"generating {clips:,} clips of noise")
     return make_noise(folder, clips)
 
 
@@ -136,11 +136,9 @@ def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, devic
     out.print(f"simulated: {gpu.assumption}", markup=False)
     fed = [mode["mode"] for mode in modes if "simulated" in mode and _fed(mode) == "yes"]
     answer = (
-        f"yes: {'; '.join(fed)}"
-        if fed
-        else "no mode keeps it busy; if you know its real step time, give --simulate-step-ms"
+        f"yes: {'; '.join(fed)}" if fed else "no, in no mode; if you know its real step time, give --simulate-step-ms"
     )
-    out.print(f"would this machine feed it (simulated)? {answer}", markup=False)
+    out.print(f"would this machine keep it busy (simulated)? {answer}", markup=False)
 
 
 def _cells(mode: dict[str, Any], trained: bool) -> list[str]:

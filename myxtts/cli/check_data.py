@@ -71,7 +71,7 @@ def _render(out: Console, report: DataReport) -> None:
         left_out = len({(problem.file, problem.line) for problem in report.problems})
         out.print(
             f"\n{len(report.problems):,} problem{'s' * (len(report.problems) > 1)}; "
-            f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (precompute mode refuses to start):"
+            f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (mode precompute would not start):"
         )
         for problem in report.problems:
             out.print(_without_controls(str(problem)), markup=False)

@@ -68,4 +68,4 @@ def make_corpus(
     )
     emit(result, lambda console: console.print(summary, markup=False))
     if corpus.spoken < corpus.clips:
-        say(f"{corpus.clips - corpus.spoken:,} of them were there already")
+        say(f"{corpus.clips - corpus.spoken:,} of them existed already")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from myxtts.config.resolve import ResolvedConfig
     from myxtts.performance.tuning import Trial, Tuned
 
-_START = "as it is"
+_START = "starting settings"
 _NOTHING = "–"
 
 
@@ -103,7 +103,7 @@ def _search(
             trial.keep(tuned.changes)
             return tuned, trial.unit
     except TrialFailed as error:
-        raise TrainingError(f"the configuration itself cannot be measured: {error}") from None
+        raise TrainingError(f"the starting settings cannot be measured: {error}") from None
 
 
 def _line(trial: Trial, unit: str) -> str:
@@ -123,24 +123,27 @@ def _render(out: Console, tuned: Tuned, unit: str, output: Path | None) -> None:
         else:
             gain = f"{100 * (trial.rate / start - 1):+.1f} %" if start else _NOTHING
             rows.append((_name(trial), f"{trial.rate:,.1f}", gain))
-    out.print(table_text(("setting", unit, "against the start"), rows), markup=False)
+    out.print(table_text(("setting", unit, "gain"), rows), markup=False)
     for line in _conclusion(tuned):
         out.print(line, markup=False)
     if output is not None:
         out.print(f"written to {output}", markup=False)
     elif tuned.changes:
-        out.print("--output writes it into a configuration file", markup=False)
+        out.print("--output writes these settings into a configuration file", markup=False)
 
 
 def _conclusion(tuned: Tuned) -> list[str]:
     comparison = tuned.comparison
     if len(tuned.trials) > 1 and all(trial.note == NO_TIME for trial in tuned.trials[1:]):
-        return ["the start is kept: there was no time to try anything else; raise --time-budget, or lower --steps"]
+        return [
+            "the starting settings are kept: there was no time to try others; raise --time-budget or lower --steps"
+        ]
     if comparison is None:
-        return ["nothing was faster than the start, which is kept"]
+        return ["nothing was faster: the starting settings are kept"]
     spread = f"{100 * (min(comparison.ratios) - 1):+.1f} to {100 * (max(comparison.ratios) - 1):+.1f} %"
-    measured = f"measured again in turns, {len(comparison.start)} rounds: {100 * comparison.gain:+.1f} % ({spread})"
+    rounds = f"{len(comparison.start)} rounds in turns with the starting settings"
+    measured = f"measured again, {rounds}: {100 * comparison.gain:+.1f} % ({spread})"
     if not tuned.changes:
-        return [measured, "that is no gain beyond noise: the start is kept"]
+        return [measured, "the gain is not larger than the noise: the starting settings are kept"]
     changes = ", ".join(f"{key}: {value}" for key, value in tuned.changes.items())
     return [measured, f"best: {changes}"]

@@ -58,7 +58,7 @@ def _to_dict(checked: Checked, quick: bool) -> dict[str, Any]:
 def _render(out: Console, checked: Checked, quick: bool) -> None:
     examination = checked.examination
     what = "sizes, index and manifest" if quick else "every byte"
-    verdict = "sound" if examination.sound else f"{len(examination.damage):,} damaged"
+    verdict = "no damage" if examination.sound else f"{len(examination.damage):,} damaged"
     out.print(f"{examination.version}: {examination.clips:,} clips, {what}: {verdict}", markup=False)
     for damage in examination.damage:
         out.print(f"  {damage}", markup=False)
@@ -67,4 +67,4 @@ def _render(out: Console, checked: Checked, quick: bool) -> None:
         computed = f"{done.mels_computed:,} mels and {done.tokens_computed:,} texts computed again"
         out.print(f"repaired in {done.version}: {computed}", markup=False)
     elif not examination.sound:
-        out.print("--fix computes them again", markup=False)
+        out.print("--fix computes the damaged clips again", markup=False)
