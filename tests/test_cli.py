@@ -112,7 +112,7 @@ def test_create_config_writes_what_was_asked_for(run_myxtts: Run, tmp_path: Path
     assert shown["training.epochs"]["value"] == 1000
 
 
-def test_create_config_does_not_replace_a_file_unasked(run_myxtts: Run, tmp_path: Path) -> None:
+def test_create_config_replaces_a_file_only_with_force(run_myxtts: Run, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
     path.write_text("precious")
     done = run_myxtts("create-config", "--output", path)
@@ -140,7 +140,7 @@ def test_show_config_says_where_each_value_came_from(run_myxtts: Run) -> None:
         ({"settings": ["max_frames_per_batch=null"]}, (32, None)),
     ],
 )
-def test_a_batch_size_takes_the_place_of_the_files_frame_budget(
+def test_a_batch_size_replaces_the_frame_budget_of_the_file(
     tmp_path: Path, given: dict[str, Any], expected: tuple[int, int | None]
 ) -> None:
     path = tmp_path / "my.yaml"
@@ -149,7 +149,7 @@ def test_a_batch_size_takes_the_place_of_the_files_frame_budget(
     assert (data.batch_size, data.max_frames_per_batch) == expected
 
 
-def test_words_that_yaml_takes_for_truths_are_words_on_the_command_line() -> None:
+def test_words_that_yaml_reads_as_booleans_are_words_on_the_command_line() -> None:
     settings = ["language=no", "mixed_precision=off", "training.deterministic=yes", "auto_tune_performance=no"]
     resolved = ConfigOptions(settings=settings).load(machine=())
     training = resolved.config.training
@@ -167,7 +167,7 @@ def test_a_key_without_effect_is_one_line_on_standard_error(run_myxtts: Run, tmp
     assert run_myxtts("show-config", "--config", path, "--quiet").stderr == ""
 
 
-def test_a_reader_that_closes_the_pipe_early_is_no_error_message() -> None:
+def test_a_reader_that_closes_the_pipe_early_causes_no_error() -> None:
     command = f"{sys.executable} -m myxtts show-config | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout.startswith("key")

@@ -77,7 +77,7 @@ def test_an_assigned_value_is_checked() -> None:
         DataConfig().batch_size = 0
 
 
-def test_auto_workers_are_the_usable_cpus_and_a_number_is_taken_as_it_is(
+def test_auto_workers_are_the_usable_cpus_and_a_number_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("myxtts.config.sections.usable_cpus", lambda: 5)
@@ -87,7 +87,7 @@ def test_auto_workers_are_the_usable_cpus_and_a_number_is_taken_as_it_is(
     assert DataConfig(num_workers=3, prefetch_buffer_size=7).prefetch == 7
 
 
-def test_a_key_without_effect_is_accepted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_without_effect_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert DataConfig(shuffle_buffer_multiplier=10) == DataConfig()
     [record] = caplog.records
     assert record.getMessage().startswith("data.shuffle_buffer_multiplier has no effect: every epoch is")

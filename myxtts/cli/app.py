@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -42,29 +43,22 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-START = "Start here"
-CONFIGURATION = "Configuration"
-DATA = "Data"
-VOICE = "Voice"
-PERFORMANCE = "Performance"
-
-app.command(rich_help_panel=START)(demo.demo)
-app.command(rich_help_panel=CONFIGURATION)(config.create_config)
-app.command(rich_help_panel=CONFIGURATION)(config.show_config)
-app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
-app.command(rich_help_panel=DATA)(check_data.check_data)
-app.command(rich_help_panel=DATA)(precompute.precompute)
-app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
-app.command(rich_help_panel=DATA)(text.text)
-app.command(rich_help_panel=VOICE)(train.train)
-app.command(rich_help_panel=VOICE)(evaluate.evaluate)
-app.command(rich_help_panel=VOICE)(synthesize.synthesize)
-app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
-app.command(rich_help_panel=PERFORMANCE)(diagnose.diagnose)
-app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
-app.command(rich_help_panel=PERFORMANCE)(profile.profile)
-app.command(rich_help_panel=PERFORMANCE)(benchmark.benchmark)
-app.command(rich_help_panel=PERFORMANCE)(tune.tune)
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start here": (demo.demo,),
+    "Configuration": (config.create_config, config.show_config),
+    "Data": (
+        make_corpus.make_corpus,
+        check_data.check_data,
+        precompute.precompute,
+        verify_cache.verify_cache,
+        text.text,
+    ),
+    "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
+    "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
+}
+for _panel, _functions in _COMMANDS.items():
+    for _function in _functions:
+        app.command(rich_help_panel=_panel)(_function)
 
 
 def _print_version(wanted: bool) -> None:

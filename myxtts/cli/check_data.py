@@ -133,7 +133,7 @@ def _without_controls(text: str) -> str:
 
 
 def _visible(symbol: str) -> str:
-    """A symbol as it can be recognised on a screen: by name if it has no shape of its own."""
+    """A symbol as it can be recognised on a screen: by its name if it is invisible."""
     if symbol == " ":
         return "space"
     if len(symbol) != 1 or (symbol.isprintable() and not unicodedata.combining(symbol)):
