@@ -239,7 +239,7 @@ class DataConfig(Section):
         description=("Where runtime mode computes mels: on the host, or from int16 audio in the compiled step"),
     )
     auto_tune_performance: bool = Field(
-        True, description="Choose keys that are not set for this machine: a preset by its GPU, workers by its CPUs"
+        True, description="Tune keys that are not set for this machine: a preset by its GPU, workers by its CPUs"
     )
 
     @model_validator(mode="after")
@@ -327,10 +327,12 @@ class TrainingConfig(Section):
         0.999,
         gt=0,
         lt=1,
-        description="Decay of the averaged weights, which speak; lower in short runs; none: no average",
+        description="Decay of the averaged weights that synthesis uses; lower in short runs; none: no average",
     )
     freeze_alignment_after: Int | None = Field(
-        None, ge=1, description="From this step on, reuse each clip's last alignment; none: search it in every step"
+        None,
+        ge=1,
+        description="After this step, store each clip's alignment and reuse it; none: search in every step",
     )
 
     checkpoint_dir: Name = Field("./runs/default", description="Folder of the run: checkpoints, logs, timing")
