@@ -78,36 +78,18 @@ class Stage:
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Folders:
-    """The demo's folders: `root` has what a person looks at, `work` what the stages work on, one per size."""
+    """The demo's files and folders: `root` has what a person looks at, `work` what the stages of one size work on."""
 
-    root: Path
-    work: Path
-
-    @property
-    def config(self) -> Path:
-        return self.work / "config.yaml"
-
-    @property
-    def sentences(self) -> Path:
-        return self.work / "sentences.txt"
-
-    @property
-    def corpus(self) -> Path:
-        return self.work / "corpus"
-
-    @property
-    def voices(self) -> Path:
-        return self.work / "voices"
-
-    @property
-    def run(self) -> Path:
-        return self.work / "run"
-
-    @property
-    def samples(self) -> Path:
-        return self.root / "samples"
+    def __init__(self, root: Path, work: Path) -> None:
+        self.root = root
+        self.work = work
+        self.config = work / "config.yaml"
+        self.sentences = work / "sentences.txt"
+        self.corpus = work / "corpus"
+        self.voices = work / "voices"
+        self.run = work / "run"
+        self.samples = root / "samples"
 
     def page(self, name: str) -> Path:
         return self.root / f"{name}.html"
