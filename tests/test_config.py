@@ -90,7 +90,7 @@ def test_auto_workers_are_the_usable_cpus_and_a_number_is_kept(
 def test_a_key_without_effect_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert DataConfig(shuffle_buffer_multiplier=10) == DataConfig()
     [record] = caplog.records
-    assert record.getMessage().startswith("data.shuffle_buffer_multiplier has no effect: every epoch is")
+    assert record.getMessage().startswith("data.shuffle_buffer_multiplier has no effect: every epoch shuffles")
 
 
 @pytest.mark.parametrize(

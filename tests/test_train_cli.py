@@ -177,3 +177,14 @@ def test_a_folder_that_cannot_be_used_is_said_before_tensorflow_starts(
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_public_names_are_those_of_the_long_paths() -> None:
+    import myxtts
+    from myxtts.data.ljspeech import LJSpeechDataset
+    from myxtts.inference import XTTSInference
+    from myxtts.performance import diagnose
+    from myxtts.training.trainer import XTTSTrainer
+
+    short = (myxtts.XTTSConfig, myxtts.LJSpeechDataset, myxtts.XTTSTrainer, myxtts.XTTSInference, myxtts.diagnose)
+    assert short == (XTTSConfig, LJSpeechDataset, XTTSTrainer, XTTSInference, diagnose)
