@@ -1,6 +1,6 @@
-"""Runs a module of this package in an interpreter of its own.
+"""Runs a module of this package in a new Python process.
 
-Unlike `multiprocessing` this imports nothing of the script that started it, so it works from a script without a main
+Unlike `multiprocessing` it does not import the script that started it, so it works from a script without a main
 guard, from a notebook, and from a process that has threads.
 """
 
@@ -10,19 +10,19 @@ import os
 import sys
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {module} import main; sys.exit(main({arguments}))"
-# What is called thousands of times on small arrays only loses by numerical libraries' own threads.
+# For many calls on small arrays, the threads of numerical libraries cost more than they gain.
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def child_command(module: str, *arguments: int) -> list[str]:
     """The command that calls `main(*arguments)` of a module.
 
-    It has this process's module search path, and nothing of the folder it happens to be run in.
+    It uses this process's module search path, and never the current folder.
     """
     program = _PROGRAM.format(module=module, arguments=", ".join(map(repr, arguments)))
     return [sys.executable, "-c", program, *sys.path]
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, with numerical libraries kept to one thread."""
+    """This process's environment, with one thread for numerical libraries."""
     return os.environ | dict.fromkeys(_SINGLE_THREADED, "1")

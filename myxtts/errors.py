@@ -1,22 +1,22 @@
-"""The errors a user can cause, and the exit codes they end in.
+"""The errors that a user can cause, and their exit codes.
 
-Everything here is shown to a person as one to three lines without a traceback: what is wrong, where (file and
-line, or configuration key), and what to do. An exception of any other type is a defect in MyXTTS.
+Each is shown as one to three lines without a traceback: what is wrong, where (file and line, or configuration key),
+and what to do. An exception of any other type is a bug in MyXTTS.
 """
 
 
 class MyXTTSError(Exception):
-    """Base of all errors that are reported to the user instead of raised through.
+    """Base class of all errors that are reported to the user.
 
     Attributes:
-        exit_code: what the command line ends with: 1, the work failed or found problems; 2, wrong usage.
+        exit_code: of the program: 1, the work failed or found problems; 2, wrong usage.
     """
 
     exit_code = 1
 
 
 class UsageError(MyXTTSError):
-    """The command or call cannot be carried out as it was given."""
+    """The command or call is wrong."""
 
     exit_code = 2
 
@@ -26,7 +26,7 @@ class ConfigError(UsageError):
 
 
 class DataError(MyXTTSError):
-    """A data set cannot be used as it is."""
+    """A data set cannot be used."""
 
 
 class AudioError(DataError):
@@ -34,19 +34,19 @@ class AudioError(DataError):
 
 
 class TextError(DataError):
-    """One text cannot be turned into symbols."""
+    """One text cannot be converted to symbols."""
 
 
 class StoreError(DataError):
-    """A feature store is missing, damaged, or made with other settings."""
+    """A feature store is missing, damaged, or was made with other settings."""
 
 
 class CheckpointError(MyXTTSError):
-    """A checkpoint is missing, damaged, or of another configuration."""
+    """A checkpoint is missing, damaged, or has another configuration."""
 
 
 class TrainingError(MyXTTSError):
-    """Training cannot begin or go on."""
+    """Training cannot start or continue."""
 
 
 class MissingExtraError(UsageError):

@@ -1,7 +1,7 @@
-"""What this process may use: CPUs, memory, GPUs.
+"""The CPUs, memory and GPUs that this process may use.
 
-A container or a batch scheduler gives a process fewer CPUs than the machine has, and says so in the affinity
-mask and in the cgroup, not in `os.cpu_count()`. Everything that sizes a pool asks here.
+A container or a batch scheduler may give a process fewer CPUs than the machine has. The affinity mask and the cgroup
+show it, `os.cpu_count()` does not. All code that chooses a number of workers asks here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One NVIDIA GPU as its driver describes it, whether or not TensorFlow can use it.
+    """An NVIDIA GPU as its driver describes it; TensorFlow may not be able to use it.
 
     Attributes:
         name: e.g. `NVIDIA GeForce RTX 4090`.
-        memory_bytes: 0 if it is not known.
+        memory_bytes: 0 if unknown.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Gpu:
 
 
 def usable_cpus() -> int:
-    """The number of CPUs this process may keep busy: affinity, then the cgroup's quota, at least 1."""
+    """The number of CPUs this process may use, by its affinity mask and its cgroup's quota; at least 1."""
     if hasattr(os, "sched_getaffinity"):
         cpus = len(os.sched_getaffinity(0))
     else:
@@ -43,7 +43,7 @@ def usable_cpus() -> int:
 
 
 def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:
-    """The tightest CPU quota of this process's cgroups in CPUs, or None where there is no limit."""
+    """The smallest quota of this process's cgroups, in CPUs; None without a limit."""
     quotas = []
     for group in cgroup_folders(root, membership, "cpu"):
         limit = _read(group / "cpu.max")  # v2: "<quota|max> <period>"
@@ -59,7 +59,7 @@ def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/se
 
 
 def memory_limit_bytes(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> int:
-    """The memory this process may use: the machine's, or its cgroup's limit where that is lower."""
+    """The memory this process may use: the machine's, or the limit of its cgroup if that is lower."""
     limits = [psutil.virtual_memory().total]
     for group in cgroup_folders(root, membership, "memory"):
         limit = _read(group / "memory.max") or _read(group / "memory.limit_in_bytes")
@@ -69,7 +69,7 @@ def memory_limit_bytes(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/
 
 
 def gpus() -> list[Gpu]:
-    """The NVIDIA GPUs the driver knows. Empty without a driver; never raises."""
+    """The NVIDIA GPUs that the driver lists. Empty without a driver; never raises."""
     import pynvml
 
     try:
@@ -100,7 +100,7 @@ def cgroup_folders(root: Path, membership: Path, controller: str) -> Iterator[Pa
             top = root / controllers
         else:
             continue
-        # Inside a container the path may name the host's hierarchy: what does not exist here is skipped.
+        # In a container the path may be one of the host: skip folders that do not exist here.
         folder = top / path.lstrip("/")
         while True:
             if folder.is_dir():

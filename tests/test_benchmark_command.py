@@ -106,8 +106,8 @@ def test_the_table_says_simulated_and_answers_the_question(data: Path, capsys: p
     assert "simulated" in out.splitlines()[1]
     for mode in MODES:
         assert re.search(rf"^{mode} +[\d.]+ +[\d,]+ +(good|moderate|slow) +[\d.]+ +(yes|nearly|no)$", out, re.M)
-    assert "simulated: an accelerator whose step takes 5 ms" in out
-    assert "would this machine feed it (simulated)? " in out
+    assert "simulated: a GPU whose step takes 5 ms" in out
+    assert "would this machine keep it busy (simulated)? " in out
 
 
 def test_a_mode_that_cannot_be_used_says_why_and_the_others_are_measured(

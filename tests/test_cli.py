@@ -16,8 +16,8 @@ import pytest
 import typer
 
 from myxtts import __version__
-from myxtts.cli import options
 from myxtts.cli.app import app
+from myxtts.cli.options import ConfigOptions
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -112,7 +112,7 @@ def test_create_config_writes_what_was_asked_for(run_myxtts: Run, tmp_path: Path
     assert shown["training.epochs"]["value"] == 1000
 
 
-def test_create_config_does_not_replace_a_file_unasked(run_myxtts: Run, tmp_path: Path) -> None:
+def test_create_config_replaces_a_file_only_with_force(run_myxtts: Run, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
     path.write_text("precious")
     done = run_myxtts("create-config", "--output", path)
@@ -140,18 +140,18 @@ def test_show_config_says_where_each_value_came_from(run_myxtts: Run) -> None:
         ({"settings": ["max_frames_per_batch=null"]}, (32, None)),
     ],
 )
-def test_a_batch_size_takes_the_place_of_the_files_frame_budget(
+def test_a_batch_size_replaces_the_frame_budget_of_the_file(
     tmp_path: Path, given: dict[str, Any], expected: tuple[int, int | None]
 ) -> None:
     path = tmp_path / "my.yaml"
     path.write_text("{batch_size: 32, max_frames_per_batch: 9000}")
-    data = options.load_config(path, machine=(), epochs=None, **given).config.data
+    data = ConfigOptions(config=path, **given).load(machine=()).config.data
     assert (data.batch_size, data.max_frames_per_batch) == expected
 
 
-def test_words_that_yaml_takes_for_truths_are_words_on_the_command_line() -> None:
+def test_words_that_yaml_reads_as_booleans_are_words_on_the_command_line() -> None:
     settings = ["language=no", "mixed_precision=off", "training.deterministic=yes", "auto_tune_performance=no"]
-    resolved = options.load_config(settings=settings, machine=())
+    resolved = ConfigOptions(settings=settings).load(machine=())
     training = resolved.config.training
     assert (resolved.config.data.language, training.mixed_precision, training.deterministic) == ("no", "off", True)
     assert resolved.sources["data.batch_size"] == "default"
@@ -167,7 +167,7 @@ def test_a_key_without_effect_is_one_line_on_standard_error(run_myxtts: Run, tmp
     assert run_myxtts("show-config", "--config", path, "--quiet").stderr == ""
 
 
-def test_a_reader_that_closes_the_pipe_early_is_no_error_message() -> None:
+def test_a_reader_that_closes_the_pipe_early_causes_no_error() -> None:
     command = f"{sys.executable} -m myxtts show-config | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout.startswith("key")
@@ -176,7 +176,7 @@ def test_a_reader_that_closes_the_pipe_early_is_no_error_message() -> None:
 
 def test_ctrl_c_ends_in_one_line() -> None:
     sleeper = (
-        "import time, sys; import myxtts.cli.show_config as module; import myxtts.cli.app as program\n"
+        "import time; import myxtts.cli.app as program\n"
         "program.app.registered_commands.clear()\n"
         "@program.app.command()\n"
         "def wait():\n    print('waiting', flush=True); time.sleep(60)\n"
@@ -192,3 +192,23 @@ def test_ctrl_c_ends_in_one_line() -> None:
     _, errors = process.communicate(timeout=60)
     assert errors == "error: interrupted\n"
     assert process.returncode == 130
+
+
+def test_importing_the_package_and_its_configuration_loads_nothing_slow() -> None:
+    program = (
+        "import sys, myxtts\n"
+        "loaded = {'tensorflow', 'keras', 'numpy', 'pydantic'} & sys.modules.keys()\n"
+        "assert not loaded, loaded\n"
+        "assert {'LJSpeechDataset', 'XTTSConfig', 'XTTSInference', 'XTTSTrainer', 'diagnose'} <= set(dir(myxtts))\n"
+        "from myxtts import XTTSConfig\n"
+        "assert 'tensorflow' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_the_package_does_not_have_is_refused() -> None:
+    import myxtts
+
+    with pytest.raises(AttributeError, match="module 'myxtts' has no attribute 'Trainer'"):
+        myxtts.Trainer  # noqa: B018

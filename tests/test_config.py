@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import myxtts
-from myxtts.config.automatic import preset_for
 from myxtts.config.config import SECTIONS, DataConfig, XTTSConfig, create_default_config
 from myxtts.config.presets import load_preset, preset_names
-from myxtts.config.resolve import resolve
+from myxtts.config.resolve import preset_for, resolve
 from myxtts.errors import ConfigError
 from myxtts.hardware import Gpu
 
@@ -78,7 +77,7 @@ def test_an_assigned_value_is_checked() -> None:
         DataConfig().batch_size = 0
 
 
-def test_auto_workers_are_the_usable_cpus_and_a_number_is_taken_as_it_is(
+def test_auto_workers_are_the_usable_cpus_and_a_number_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("myxtts.config.sections.usable_cpus", lambda: 5)
@@ -88,10 +87,10 @@ def test_auto_workers_are_the_usable_cpus_and_a_number_is_taken_as_it_is(
     assert DataConfig(num_workers=3, prefetch_buffer_size=7).prefetch == 7
 
 
-def test_a_key_without_effect_is_accepted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_without_effect_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert DataConfig(shuffle_buffer_multiplier=10) == DataConfig()
     [record] = caplog.records
-    assert record.getMessage().startswith("data.shuffle_buffer_multiplier has no effect: every epoch is")
+    assert record.getMessage().startswith("data.shuffle_buffer_multiplier has no effect: every epoch shuffles")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_scientific_notation_without_a_dot_is_a_number(tmp_path: Path) -> None:
         ("? [a]\n: 1", "unhashable key"),
         ("data: !!python/object/apply:os.system ['true']", "not valid YAML"),
         (b"\xff\xfe\x00binary", "not text"),
-        (b"x" * (1 << 20) + b"yy", "over 1 MiB"),
+        (b"x" * (1 << 20) + b"yy", "larger than 1 MiB"),
         ("[" * 5000, "nested too deeply"),
     ],
 )

@@ -226,7 +226,7 @@ def test_another_text_is_another_corpus(tmp_path: Path) -> None:
         make_corpus(tmp_path / "c", CorpusSettings(text_file=text))
 
 
-def test_a_description_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     (tmp_path / "corpus.json").write_text("[1, 2")
     with pytest.raises(UsageError, match="not the description of a corpus"):
         make_corpus(tmp_path, CorpusSettings(clips=1))
@@ -242,7 +242,7 @@ def test_a_complete_corpus_is_left_as_it_is(tmp_path: Path) -> None:
     assert os.stat(tmp_path / "c" / "wavs" / "plain-00001.wav").st_mtime_ns == before
 
 
-def test_a_clip_that_got_lost_is_spoken_again_as_it_was(several: Path, tmp_path: Path) -> None:
+def test_a_lost_clip_is_spoken_again_with_the_same_bytes(several: Path, tmp_path: Path) -> None:
     make_corpus(tmp_path / "c", SEVERAL)
     lost = sorted((tmp_path / "c" / "wavs").iterdir())[-1]
     lost.unlink()
@@ -271,7 +271,7 @@ def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(severa
     assert contents(folder) == contents(several)
 
 
-def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     make_corpus(tmp_path, CorpusSettings(clips=1))
     handle = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -296,7 +296,7 @@ def test_a_text_without_a_sound_is_named(tmp_path: Path) -> None:
     task = json.dumps({"sample_rate": 22050, "clips": [clip]})
     command = child_command("myxtts.corpus.worker")
     result = subprocess.run(command, input=task, capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (1, "there is nothing to say in ' '\n")
+    assert (result.returncode, result.stderr) == (1, "espeak-ng is silent for the text ' '\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -308,7 +308,7 @@ def test_the_command_reports_what_it_made(tmp_path: Path, run_myxtts: Run) -> No
     assert (report["speakers"], report["languages"]) == (["plain", "f5"], ["en", "fa"])
     again = run_myxtts(*arguments, "--language", "en", "--language", "fa")
     assert "4 clips" in again.stdout
-    assert "were there already" in again.stderr
+    assert "existed already" in again.stderr
 
 
 def test_the_command_ends_with_2_for_settings_that_cannot_be_met(tmp_path: Path, run_myxtts: Run) -> None:

@@ -14,7 +14,7 @@ import pytest
 from myxtts.demo import run as running
 from myxtts.demo.plan import SIZES, DemoSize, Folders, Stage, stages
 from myxtts.demo.report import stage_line, write_report
-from myxtts.demo.run import Done, run_demo
+from myxtts.demo.run import StageResult, run_demo
 from myxtts.errors import MyXTTSError
 from myxtts.text.espeak import available
 
@@ -76,11 +76,11 @@ class Commands:
         self.names: list[str] = []
         self.fails = fails
 
-    def __call__(self, stage: Stage) -> Done:
+    def __call__(self, stage: Stage) -> StageResult:
         self.names.append(stage.name)
         if stage.name == self.fails:
             raise MyXTTSError("it failed")
-        return Done(stage.name, stage.command, {}, 0.0)
+        return StageResult(stage.name, stage.command, {}, 0.0)
 
 
 def test_a_demo_that_stopped_goes_on_with_the_stage_that_failed(tmp_path: Path, monkeypatch: Any) -> None:

@@ -121,7 +121,9 @@ def test_a_configuration_with_nothing_to_change_is_written_as_it_is(
         *("diagnose", "--data-path", data, "--cache-dir", tmp_path / "store", *QUICK, "--language=fa"),
         *("--preprocessing-mode=precompute", "--simulate-step-ms", 60, "--apply", "--output", same),
     ).replace("\n", "")
-    assert re.search(rf"APPLIED   nothing: [^;]+; written as it is to {re.escape(str(same))}", out)
+    assert re.search(
+        rf"APPLIED   nothing: [^;]+; the configuration is written unchanged to {re.escape(str(same))}", out
+    )
     assert XTTSConfig.from_yaml(same).data.language == "fa"
 
 

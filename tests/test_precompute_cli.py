@@ -34,7 +34,7 @@ def run(run_myxtts):
 def test_precompute_makes_the_store_and_tells_what_it_did(run, corpus):
     done = run("precompute", corpus)
     assert done.returncode == 0, done.stderr
-    assert "8 computed, 0 taken over" in done.stdout
+    assert "8 computed, 0 reused" in done.stdout
     assert "× real time" in done.stdout
     assert len(FeatureStore.open(corpus / "cached_features")) == 8
 
@@ -90,7 +90,7 @@ def test_overwrite_and_cache_dir_and_verify_source(run, corpus, tmp_path):
     assert not (corpus / "cached_features").exists()
 
 
-def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(corpus):
+def test_ctrl_c_ends_in_one_line_and_the_next_run_continues(corpus):
     for number in range(8):
         write_audio(corpus / "wavs" / f"clip-{number}.wav", 120 * RATE, number)
     arguments = ["--data-path", str(corpus), "--set", "text_symbols=graphemes", "--num-workers", "1"]
@@ -107,10 +107,10 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(corpus):
     assert precompute(configure(corpus)).columns["mel"].computed < 8
 
 
-def test_verify_cache_finds_lists_and_mends(run, corpus):
+def test_verify_cache_finds_lists_and_repairs_damage(run, corpus):
     version = precompute(configure(corpus)).version
     sound = run("verify-cache", corpus)
-    assert (sound.returncode, "sound" in sound.stdout) == (0, True)
+    assert (sound.returncode, "no damage" in sound.stdout) == (0, True)
     data = bytearray((version / "mel.bin").read_bytes())
     data[0] ^= 1
     (version / "mel.bin").write_bytes(data)

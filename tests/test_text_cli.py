@@ -67,7 +67,7 @@ def test_the_commands_in_the_document_run(run_myxtts: Run) -> None:
         (["你好", "--language", "zh", "--symbols", "graphemes"], 1, "Chinese has no table"),
     ],
 )
-def test_a_mistake_ends_in_a_calm_line(run_myxtts: Run, arguments: list[str], code: int, message: str) -> None:
+def test_a_mistake_gives_one_line(run_myxtts: Run, arguments: list[str], code: int, message: str) -> None:
     result = run_myxtts("text", *arguments)
     assert result.returncode == code
     assert message in result.stderr

@@ -15,8 +15,9 @@ from training_samples import BANDS, data_folder
 from watched_work import opened_files
 
 from myxtts import hardware
-from myxtts.cli import options, train
+from myxtts.cli import train
 from myxtts.cli.machine_config import loading_errors, resolve_for_machine
+from myxtts.cli.options import ConfigOptions
 from myxtts.config.config import XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import CheckpointError, TrainingError
@@ -96,12 +97,12 @@ def test_a_job_that_always_resumes_looks_for_batches_that_fit_at_first_only(
         raise Searched
 
     monkeypatch.setattr(auto_batch, "find_frame_budget", search)
-    resolved = options.load_config(data_path=data, checkpoint_dir=tmp_path / "run", machine=())
+    resolved = ConfigOptions(data_path=data, checkpoint_dir=tmp_path / "run").load(machine=())
     with pytest.raises(Searched):
-        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None, as_json=False)
+        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
     (tmp_path / "run" / "step-00000001").mkdir(parents=True)
     with pytest.raises(CheckpointError, match="none of the 1 checkpoints can be resumed"):
-        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None, as_json=False)
+        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
 
 
 def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> No
         (folder / "metadata.csv").write_text("\n".join([content[0], *content[lines]]) + "\n")
     for train_data in (tmp_path / "train-1.1", tmp_path / "train-1.1/metadata.csv"):
         given = train_data, tmp_path / "val"
-        config = options.load_config(**train._separate_sets(None, *given)).config
+        config = ConfigOptions().load(**train._separate_sets(None, *given)).config
         metadata = read_metadata(config.data)
         metadata.require_usable()
         assert (len(metadata.rows("train")), len(metadata.rows("val"))) == (19, 9)
@@ -124,7 +125,7 @@ def test_on_a_machine_without_a_gpu_a_key_without_effect_is_said_once(
 ) -> None:
     monkeypatch.setattr(hardware, "gpus", list)
     (tmp_path / "old.yaml").write_text("shuffle_buffer_multiplier: 10")
-    resolve_for_machine(tmp_path / "old.yaml", None, None, data_path=data)
+    resolve_for_machine(ConfigOptions(config=tmp_path / "old.yaml", data_path=data))
     assert sum("has no effect" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -140,7 +141,7 @@ def test_what_nobody_chose_is_chosen_for_the_gpu_that_tensorflow_uses(
     ):
         monkeypatch.setattr(hardware, "gpus", lambda present=present: present)
         monkeypatch.setattr(device, "usable_gpus", lambda _, usable=usable: usable)
-        assert resolve_for_machine(None, None, None, data_path=data).config.data.batch_size == batch_size
+        assert resolve_for_machine(ConfigOptions(data_path=data)).config.data.batch_size == batch_size
 
 
 def test_a_lack_of_memory_is_not_taken_for_a_clip_that_cannot_be_loaded() -> None:
@@ -192,3 +193,14 @@ def test_a_folder_that_cannot_be_used_is_said_before_tensorflow_starts(
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_public_names_are_those_of_the_long_paths() -> None:
+    import myxtts
+    from myxtts.data.ljspeech import LJSpeechDataset
+    from myxtts.inference import XTTSInference
+    from myxtts.performance import diagnose
+    from myxtts.training.trainer import XTTSTrainer
+
+    short = (myxtts.XTTSConfig, myxtts.LJSpeechDataset, myxtts.XTTSTrainer, myxtts.XTTSInference, myxtts.diagnose)
+    assert short == (XTTSConfig, LJSpeechDataset, XTTSTrainer, XTTSInference, diagnose)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
-from myxtts.config.levels import LEVELS
+from myxtts.config.config import LEVELS, DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import resolve
 from myxtts.hardware import Gpu
 

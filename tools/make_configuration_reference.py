@@ -1,7 +1,7 @@
-"""Writes docs/configuration-reference.md and the table in docs/presets.md from the code that they describe.
+"""Writes docs/configuration-reference.md and the table in docs/presets.md from the code.
 
 python tools/make_configuration_reference.py
-python tools/make_configuration_reference.py --check    # ends with 1 if a document is not what it would write
+python tools/make_configuration_reference.py --check    # writes nothing; exit code 1 if a document is out of date
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ TABLE_ENDS = "<!-- end of table -->"
 OPENING = """\
 # Configuration reference
 
-<!-- Made by tools/make_configuration_reference.py from myxtts/config/sections.py; change that. -->
+<!-- Made by tools/make_configuration_reference.py from myxtts/config/sections.py; edit that file. -->
 
-Every key of a configuration. [configuration.md](configuration.md) says how values are given and which one wins,
-[presets.md](presets.md) has the presets. `myxtts create-config` writes a file with all of these keys and their
-descriptions, and `myxtts show-config` prints the values in effect.
+Every configuration key. [configuration.md](configuration.md) says how to set a key and which value wins;
+[presets.md](presets.md) lists the presets. `myxtts create-config` writes a file with all keys and their descriptions,
+and `myxtts show-config` prints the values in effect.
 
-Where `myxtts train` has an option for a key, the option stands under it. Any other key is set with `--set`, as in
-`myxtts train --set n_mels=100`. `null` is YAML's word for none.
+If `myxtts train` has an option for a key, the option is shown below it. Any other key is set with `--set`, as in
+`myxtts train --set n_mels=100`. `null` in YAML means none.
 """
 
-# A long section is cut before these keys.
+# A heading before each of these keys divides a long section.
 HEADINGS = {
     "dataset_path": "The data set",
     "text_symbols": "Text",
@@ -55,7 +55,7 @@ HEADINGS = {
     "checkpoint_dir": "The run's folder",
 }
 
-# JSON schema's names, and those pydantic leaves inside a union.
+# Names of bounds in a JSON schema, and pydantic's own names, which remain inside a union.
 BOUNDS = {
     "minimum": "from",
     "ge": "from",
@@ -71,7 +71,7 @@ NAMES = re.compile(r"--[a-z-]+|\b[a-z]+(?:_[a-z]+)+\b")
 
 
 def reference() -> str:
-    """The whole of configuration-reference.md."""
+    """The text of configuration-reference.md."""
     return OPENING + "".join(f"\n{section_text(name, section)}" for name, section in SECTIONS.items())
 
 
@@ -93,7 +93,7 @@ def section_text(name: str, section: type[Section]) -> str:
             "Other names: " + ", ".join(f"`{old}` for `{new}`" for old, new in section.aliases.items()) + ".",
         ]
     if section.obsolete:
-        lines += ["", "Accepted from older files, without effect:", ""]
+        lines += ["", "Accepted in older files, but without effect:", ""]
         lines += [f"- `{key}`: {why}" for key, why in section.obsolete.items()]
     return "\n".join(lines) + "\n"
 
@@ -107,7 +107,7 @@ def train_options() -> dict[str, str]:
 
 
 def allowed(schema: Mapping[str, Any]) -> str:
-    """What a JSON schema admits, in words."""
+    """The values that a JSON schema allows, in words."""
     if "anyOf" in schema:
         return " or ".join(allowed(part) for part in schema["anyOf"])
     if "enum" in schema or "const" in schema:
@@ -127,7 +127,7 @@ def allowed(schema: Mapping[str, Any]) -> str:
 
 
 def number(value: float) -> str:
-    """A bound as people write it; those no one can count are powers of two."""
+    """A bound as people write it; very large ones as a power of two."""
     return f"2^{round(value).bit_length() - 1}" if value >= 2**40 else f"{value:,}"
 
 
@@ -141,12 +141,12 @@ def code(value: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """Text as it can stand in a table, with the keys and options in it as code."""
+    """Text for a table cell, with keys and options as code."""
     return NAMES.sub(r"`\g<0>`", text.replace("|", "\\|").replace("<", "&lt;"))
 
 
 def presets_table() -> str:
-    """The table of presets: what each is for, and every value it sets."""
+    """The table of presets: the purpose of each, and every value it sets."""
     columns = ("size", "batch_size", "num_workers", "prefetch_buffer_size")
     lines = [f"| preset | for | {' | '.join(f'`{key}`' for key in columns)} | otherwise |"]
     lines.append("|---|---|" + "---|" * (len(columns) + 1))
@@ -159,13 +159,13 @@ def presets_table() -> str:
 
 
 def preset_comment(name: str) -> str:
-    """The line that a preset's file begins with."""
+    """The first line of a preset's file, which says what it is for."""
     first = files(presets).joinpath(f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
     return cell(first.removeprefix("# ").removesuffix("."))
 
 
 def with_table(document: str) -> str:
-    """`document` with the table of presets between its two marks."""
+    """`document` with a new table of presets between its two marks."""
     before, begins, rest = document.partition(TABLE_BEGINS)
     _, ends, after = rest.partition(TABLE_ENDS)
     if not begins or not ends:
@@ -175,13 +175,13 @@ def with_table(document: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if something would change")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if one is out of date")
     check = parser.parse_args().check
     wanted = {REFERENCE: reference(), PRESETS: with_table(PRESETS.read_text(encoding="utf-8"))}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if check and stale:
         names = ", ".join(str(path.relative_to(DOCS.parent)) for path in stale)
-        sys.exit(f"{names}: not what the code says; run python tools/make_configuration_reference.py")
+        sys.exit(f"{names}: out of date; run python tools/make_configuration_reference.py")
     for path in stale:
         path.write_text(wanted[path], encoding="utf-8")
 

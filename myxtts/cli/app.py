@@ -1,12 +1,13 @@
-"""The program `myxtts`: its commands in groups, its exit codes, its one-line errors.
+"""The program `myxtts`: its commands, exit codes and one-line errors.
 
-Exit codes: 0 done; 1 the work failed or found problems; 2 wrong usage; 130 interrupted by Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 success; 1 the work failed or found problems; 2 wrong usage; 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from myxtts import __version__
 from myxtts.cli import (
     benchmark,
     check_data,
-    create_config,
+    config,
     demo,
     diagnose,
     evaluate,
@@ -24,7 +25,6 @@ from myxtts.cli import (
     output,
     precompute,
     profile,
-    show_config,
     synthesize,
     text,
     train,
@@ -43,29 +43,22 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-START = "To begin with"
-CONFIGURATION = "Configuration"
-DATA = "Data"
-VOICE = "Voice"
-PERFORMANCE = "Performance"
-
-app.command(rich_help_panel=START)(demo.demo)
-app.command(rich_help_panel=CONFIGURATION)(create_config.create_config)
-app.command(rich_help_panel=CONFIGURATION)(show_config.show_config)
-app.command(rich_help_panel=DATA)(make_corpus.make_corpus)
-app.command(rich_help_panel=DATA)(check_data.check_data)
-app.command(rich_help_panel=DATA)(precompute.precompute)
-app.command(rich_help_panel=DATA)(verify_cache.verify_cache)
-app.command(rich_help_panel=DATA)(text.text)
-app.command(rich_help_panel=VOICE)(train.train)
-app.command(rich_help_panel=VOICE)(evaluate.evaluate)
-app.command(rich_help_panel=VOICE)(synthesize.synthesize)
-app.command(rich_help_panel=VOICE)(synthesize.clone_voice)
-app.command(rich_help_panel=PERFORMANCE)(diagnose.diagnose)
-app.command(rich_help_panel=PERFORMANCE)(monitor.monitor)
-app.command(rich_help_panel=PERFORMANCE)(profile.profile)
-app.command(rich_help_panel=PERFORMANCE)(benchmark.benchmark)
-app.command(rich_help_panel=PERFORMANCE)(tune.tune)
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start here": (demo.demo,),
+    "Configuration": (config.create_config, config.show_config),
+    "Data": (
+        make_corpus.make_corpus,
+        check_data.check_data,
+        precompute.precompute,
+        verify_cache.verify_cache,
+        text.text,
+    ),
+    "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
+    "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
+}
+for _panel, _functions in _COMMANDS.items():
+    for _function in _functions:
+        app.command(rich_help_panel=_panel)(_function)
 
 
 def _print_version(wanted: bool) -> None:
@@ -84,8 +77,8 @@ def _program(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the program and exits. A user's mistake ends in one to three lines, never in a traceback."""
-    # TensorFlow's start-up messages are not the user's business; their own setting wins.
+    """Runs the program and exits. A user's mistake prints one to three lines, never a traceback."""
+    # Hides TensorFlow's start-up messages, unless the user has set the level.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     output.start_logging()
     sys.exit(_run(arguments))
@@ -101,7 +94,7 @@ def _run(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing may be flushed to the closed pipe on exit.
+        # The reader closed the pipe. Python would try to flush to it on exit, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if code == INTERRUPTED:

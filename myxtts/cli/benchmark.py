@@ -1,4 +1,4 @@
-"""`myxtts benchmark`: every way of loading a data set side by side, and the GPU that it would feed."""
+"""`myxtts benchmark`: compare the ways of loading a data set, and whether each would keep a GPU busy."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
 from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine
-from myxtts.cli.output import emit, progress, say, table_text
-from myxtts.cli.simulated_gpu import (
-    SimulatedGpu,
-    SimulateOption,
-    SimulateStepOption,
-    require_simulation,
-    simulated_gpu,
-)
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command, data_option
+from myxtts.cli.output import StageProgress, emit, progress, say, table_text
+from myxtts.cli.simulated_gpu import SimulatedGpu, SimulationOptions
 from myxtts.errors import UsageError
 from myxtts.performance.loading_profile import loading_verdict
 
@@ -31,94 +24,66 @@ if TYPE_CHECKING:
 _NOTHING = "–"
 _DEFAULT_GPU = "rtx4090"
 
-# A simulated accelerator that works this share of the time is fed, and nearly fed. Whether it rests for want of a
-# batch or because the host had no time to hand one over, a real one would rest as well.
+# A simulated GPU is fed, or nearly fed, if it is busy for this share of the time. Idle time counts whether the batch
+# was late or the host was: a real GPU would be idle as well.
 _FED = 0.95
 _NEARLY_FED = 0.80
 
 
+@command("language", "batch_size", "num_workers", "cache_dir", "config", "preset", "settings")
 def benchmark(
+    *,
     test_data_path: Annotated[
-        Path | None,
-        typer.Option("--test-data-path", "--data-path", help="The data set's folder.", rich_help_panel="Data"),
+        Path | None, data_option("--test-data-path", "--data-path", help="Folder of the data set.")
     ] = None,
     create_test_data: Annotated[
         bool,
-        typer.Option(
+        data_option(
             "--create-test-data",
-            help="Measure on clips of noise as long as LJSpeech's, removed afterwards.",
-            rich_help_panel="Data",
+            help="Measure on generated clips of noise, as long as LJSpeech's; they are deleted afterwards.",
         ),
     ] = False,
-    clips: Annotated[
-        int, typer.Option("--clips", min=20, help="How many clips of noise.", rich_help_panel="Data")
-    ] = 300,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    batch_size: options.BatchSizeOption = None,
-    num_workers: options.NumWorkersOption = None,
-    cache_dir: options.CacheDirOption = None,
-    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load, per mode.")] = 100,
+    clips: Annotated[int, data_option("--clips", min=20, help="Number of clips of noise.")] = 300,
+    given: ConfigOptions,
+    simulation: SimulationOptions,
+    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load in each mode.")] = 100,
     training: Annotated[
-        bool, typer.Option("--training/--no-training", help="Run real training steps as well, or only load.")
+        bool, typer.Option("--training/--no-training", help="Also run real training steps, or only load batches.")
     ] = True,
-    training_steps: Annotated[int, typer.Option("--training-steps", min=1, help="Steps to train, per mode.")] = 30,
-    simulate: SimulateOption = None,
-    simulate_step_ms: SimulateStepOption = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    training_steps: Annotated[int, typer.Option("--training-steps", min=1, help="Steps to train in each mode.")] = 30,
 ) -> None:
-    """Measure loading and training in every mode, and ask: would this machine feed that GPU?
+    """Measure loading and training in every mode, and whether this machine would keep a GPU busy.
 
-    The GPU in question is simulated: it holds each batch for a step's time without using the CPU.
+    The GPU is simulated: it keeps each batch for the time of a step, without using the CPU. Default: rtx4090.
 
     Example: myxtts benchmark --test-data-path ./data/ljspeech --simulate rtx4090
     """
     if create_test_data and test_data_path is not None:
         raise UsageError("give either --test-data-path or --create-test-data")
-    if not create_test_data and test_data_path is None and config is None:
+    if not create_test_data and test_data_path is None and given.config is None:
         raise UsageError("give --test-data-path, a --config that names a data set, or --create-test-data")
-    if simulate is None and simulate_step_ms is None:
-        simulate = _DEFAULT_GPU
-    require_simulation(simulate, simulate_step_ms)
+    if not simulation.given:
+        simulation = SimulationOptions(_DEFAULT_GPU)
+    simulation.require_valid()
     with ExitStack() as stack:
-        splits: dict[str, Any] = {}
+        more: dict[str, Any] = {"data_path": test_data_path}
         if create_test_data:
-            # Few clips: enough of them to have some to validate with, without which a data set is refused.
-            splits = {"train_split": 0.8, "val_split": 0.2}
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="myxtts-benchmark-")))
-            test_data_path, cache_dir = _make_data(folder / "data", clips), folder / "cache"
-        resolved = resolve_for_machine(
-            config,
-            preset,
-            settings,
-            data_path=test_data_path,
-            language=language,
-            batch_size=batch_size,
-            num_workers=num_workers,
-            cache_dir=cache_dir,
-            **splits,
-        )
-        _run(resolved, simulate, simulate_step_ms, num_batches, training_steps if training else 0, as_json)
+            more = {"data_path": _make_data(folder / "data", clips), "cache_dir": folder / "cache"}
+            # A data set without validation clips is refused; of so few clips, the default share may be none.
+            more |= {"train_split": 0.8, "val_split": 0.2}
+        resolved = resolve_for_machine(given, **more)
+        _run(resolved, simulation, num_batches, training_steps if training else 0)
 
 
 def _make_data(folder: Path, clips: int) -> Path:
     from myxtts.corpus.noise import make_noise
 
-    say(f"making {clips:,} clips of noise")
+    say(f"generating {clips:,} clips of noise")
     return make_noise(folder, clips)
 
 
-def _run(
-    resolved: MachineConfig,
-    simulate: str | None,
-    simulate_step_ms: float | None,
-    num_batches: int,
-    training_steps: int,
-    as_json: bool,
-) -> None:
+def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: int, training_steps: int) -> None:
     from myxtts.training.device import prepare_device
     from myxtts.training.loading_comparison import ROUNDS, measure_modes, prepare_modes
     from myxtts.training.measured_steps import StepRunner
@@ -128,7 +93,7 @@ def _run(
     with StageProgress() as bar:
         modes = prepare_modes(config, bar, resolved.dataset)
     source = next(mode.source for mode in modes if mode.source is not None)
-    gpu = simulated_gpu(simulate, simulate_step_ms, resolved, source)
+    gpu = simulation.gpu(resolved, source)
     say(f"simulated: {gpu.assumption}")
     runner = None
     if training_steps:
@@ -153,7 +118,7 @@ def _run(
         "simulated_gpu": gpu.to_dict(),
         "modes": [mode.to_dict() for mode in modes],
     }
-    emit(result, as_json, lambda out: _render(out, result["modes"], config, device, gpu))
+    emit(result, lambda out: _render(out, result["modes"], config, device, gpu))
 
 
 def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, device: Device, gpu: SimulatedGpu) -> None:
@@ -169,8 +134,10 @@ def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, devic
             out.print(f"{mode['mode']}: not measured: {mode['problem']}", markup=False)
     out.print(f"simulated: {gpu.assumption}", markup=False)
     fed = [mode["mode"] for mode in modes if "simulated" in mode and _fed(mode) == "yes"]
-    answer = f"yes: {'; '.join(fed)}" if fed else "no mode keeps it busy; --simulate-step-ms takes its real step time"
-    out.print(f"would this machine feed it (simulated)? {answer}", markup=False)
+    answer = (
+        f"yes: {'; '.join(fed)}" if fed else "no, in no mode; if you know its real step time, give --simulate-step-ms"
+    )
+    out.print(f"would this machine keep it busy (simulated)? {answer}", markup=False)
 
 
 def _cells(mode: dict[str, Any], trained: bool) -> list[str]:

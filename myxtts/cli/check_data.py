@@ -1,4 +1,4 @@
-"""`myxtts check-data`: what a data set consists of, and everything that is wrong with it."""
+"""`myxtts check-data`: what a data set contains, and everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
+from myxtts.cli.options import ConfigOptions, command
 from myxtts.cli.output import duration_text, emit, progress
 
 if TYPE_CHECKING:
@@ -22,31 +22,27 @@ _SHOWN_NAMES = 10
 _SHOWN_CHARACTERS = 120
 
 
+@command("language", "num_workers", "config", "settings")
 def check_data(
-    path: Annotated[Path | None, typer.Argument(help="The data set's folder; default: the configuration's.")] = None,
-    config: options.ConfigOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    num_workers: options.NumWorkersOption = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    given: ConfigOptions,
+    path: Annotated[
+        Path | None, typer.Argument(help="Folder of the data set; default: the one in the configuration.")
+    ] = None,
 ) -> None:
-    """Report what a data set consists of and everything that is wrong with it.
+    """Report what a data set contains and everything that is wrong with it.
 
-    Ends with 1 if a clip cannot be used or training could not start, so that a script can rely on it.
+    The exit code is 1 if a clip cannot be used or training could not start.
 
     Example: myxtts check-data ./data/ljspeech
     """
     from myxtts.data.clips.inspection import inspect_data
     from myxtts.data.clips.metadata import read_metadata
 
-    data = options.load_config(
-        config, settings=settings, data_path=path, language=language, num_workers=num_workers
-    ).config.data
+    data = given.load(data_path=path).config.data
     metadata = read_metadata(data)
     with progress("reading headers", len(metadata.clips)) as bar:
         report = inspect_data(metadata, data, bar.advance)
-    emit(report.to_dict(), as_json, lambda out: _render(out, report))
+    emit(report.to_dict(), lambda out: _render(out, report))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -75,7 +71,7 @@ def _render(out: Console, report: DataReport) -> None:
         left_out = len({(problem.file, problem.line) for problem in report.problems})
         out.print(
             f"\n{len(report.problems):,} problem{'s' * (len(report.problems) > 1)}; "
-            f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (precompute mode refuses to start):"
+            f"{left_out:,} line{'s' * (left_out > 1)} of metadata left out (mode precompute would not start):"
         )
         for problem in report.problems:
             out.print(_without_controls(str(problem)), markup=False)
@@ -132,12 +128,12 @@ def _unknown_text(unknown: Mapping[str, int]) -> str:
 
 
 def _without_controls(text: str) -> str:
-    """Text from a stranger's file, as it can be shown without steering the terminal."""
+    """Text without control characters, which a terminal would obey."""
     return "".join(f"\\x{ord(c):02x}" if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 def _visible(symbol: str) -> str:
-    """A symbol as it can be told apart on a screen."""
+    """A symbol as it can be recognised on a screen: by its name if it is invisible."""
     if symbol == " ":
         return "space"
     if len(symbol) != 1 or (symbol.isprintable() and not unicodedata.combining(symbol)):

@@ -1,4 +1,4 @@
-"""`myxtts demo`: from nothing to speech."""
+"""`myxtts demo`: the whole way from no data to a voice that speaks."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
+from myxtts.cli.options import command
 from myxtts.cli.output import emit, say
 from myxtts.errors import MissingExtraError, UsageError
 
 
+@command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to put everything.")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="Folder for everything that the demo makes.")] = Path("demo"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="All stages in a minute and a half; it only babbles.")
+        bool, typer.Option("--quick", help="Run all stages in a minute and a half; the voice only babbles.")
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Half an hour: 64 voices, English and Persian, and a cloned voice.")
+        bool, typer.Option("--full", help="Take half an hour: 64 voices, English and Persian, and a cloned voice.")
     ] = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Train a voice on speech that is made here, and listen to it: about 6 minutes on two cores.
+    """Train a voice on generated speech, and listen to it: about 6 minutes on two cores.
 
-    Makes a corpus with espeak-ng, checks it, computes its features, diagnoses the pipeline, trains the tiny model,
-    evaluates it and lets it speak. Interrupted, it goes on where it stopped. Needs the 'speech' and 'plot' extras.
+    The demo generates a corpus with espeak-ng, checks it, computes its features, diagnoses the pipeline, trains the
+    tiny model, evaluates it and lets it speak. If it is interrupted, run it again: it continues where it stopped.
+    Needs the 'speech' and 'plot' extras.
 
     Example: myxtts demo --quick
     """
     from myxtts import hardware
     from myxtts.demo.plan import SIZES, Folders, Stage, next_commands
     from myxtts.demo.report import stage_line, write_report
-    from myxtts.demo.run import Done, run_demo
+    from myxtts.demo.run import StageResult, run_demo
     from myxtts.inference.plot import require_plotting
     from myxtts.text.espeak import available
 
@@ -45,13 +45,13 @@ def demo(
         raise MissingExtraError("the demo", "speech")
     require_plotting("the demo")
     size = SIZES["quick" if quick else "full" if full else "standard"]
-    say(f"about {size.promise} on two cores, in {folder}; Ctrl-C stops it, and the same command goes on")
+    say(f"about {size.promise} on two cores, in {folder}; Ctrl-C stops it, and the same command continues")
     began = time.perf_counter()
 
     def begin(stage: Stage) -> None:
         say(f"\n$ myxtts {' '.join(stage.command)}")
 
-    def done(stage: Done) -> None:
+    def done(stage: StageResult) -> None:
         say(stage_line(stage))
 
     machine = {"cpus": hardware.usable_cpus(), "gpus": [gpu.name for gpu in hardware.gpus()]}
@@ -70,7 +70,7 @@ def demo(
             line(stage_line(stage))
         line(f"\n{time.perf_counter() - began:.0f} s. To listen: {folder / 'report.html'}, or {folder / 'samples'}")
         line("\nWith recordings of your own:")
-        for command in next_commands():
-            line(f"  {command}")
+        for example in next_commands():
+            line(f"  {example}")
 
-    emit(values, as_json, render)
+    emit(values, render)

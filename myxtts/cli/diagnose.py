@@ -1,4 +1,4 @@
-"""`myxtts diagnose`: does the accelerator wait for data, why, and what to change."""
+"""`myxtts diagnose`: whether the accelerator waits for data, why, and what to change."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from myxtts.cli import options
 from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
-from myxtts.cli.output import console, emit, say
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command, write_config
+from myxtts.cli.output import StageProgress, console, emit, say
 from myxtts.errors import DataError, MyXTTSError, UsageError
 
 if TYPE_CHECKING:
@@ -27,39 +26,33 @@ _MOST_ROUNDS = 5
 _DEFAULT_OUTPUT = Path("diagnosed.yaml")
 
 
+@command(
+    "data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "prefetch_buffer_size", "cache_dir",
+    "disable_tf_native_loading", "disable_gpu_prefetch", "disable_cpu_gpu_overlap", "config", "preset", "settings",
+)  # fmt: skip
 def diagnose(
-    data_path: options.DataPathOption = None,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    preprocessing_mode: options.ModeOption = None,
-    batch_size: options.BatchSizeOption = None,
-    num_workers: options.NumWorkersOption = None,
-    prefetch_buffer_size: options.PrefetchOption = None,
-    cache_dir: options.CacheDirOption = None,
-    disable_tf_native_loading: options.DisableTFNativeOption = False,
-    disable_gpu_prefetch: options.DisableGpuPrefetchOption = False,
-    disable_cpu_gpu_overlap: options.DisableOverlapOption = False,
+    given: ConfigOptions,
     num_batches: Annotated[int, typer.Option("--num-batches", help="Steps to measure.")] = 100,
     simulate_step_ms: Annotated[
         float | None,
-        typer.Option("--simulate-step-ms", help="A simulated accelerator of this step time, not the real step."),
+        typer.Option(
+            "--simulate-step-ms", help="Simulate an accelerator with this step time, in place of the real step."
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a report, one self-contained file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a self-contained HTML report to this file.")
+    ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write a configuration with the fixes, and measure again.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", help=f"Where --apply writes; default {_DEFAULT_OUTPUT}.")
+        Path | None, typer.Option("--output", help=f"File that --apply writes; default: {_DEFAULT_OUTPUT}.")
     ] = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Measure whether training waits for data, name the culprit, and say what to change.
+    """Measure whether training waits for data, name the cause, and say what to change.
 
-    The step is the configuration's own; nothing that it learns is kept. Without a GPU, `--simulate-step-ms` shows
-    whether this machine would feed one.
+    It runs real training steps and throws away what they learn. Without a GPU, `--simulate-step-ms` shows whether
+    this machine would keep one busy.
 
     Example: myxtts diagnose --data-path ./data/ljspeech --batch-size 32 --html report.html --apply
     """
@@ -68,37 +61,23 @@ def diagnose(
     if simulate_step_ms is not None and not 0 < simulate_step_ms < float("inf"):
         raise UsageError(f"--simulate-step-ms {simulate_step_ms:g}: should be above 0")
     if output is not None and not apply:
-        raise UsageError("--output is where --apply writes; it has no meaning without it")
-    resolved = resolve_for_machine(
-        config,
-        preset,
-        settings,
-        data_path=data_path,
-        language=language,
-        preprocessing_mode=preprocessing_mode,
-        batch_size=batch_size,
-        num_workers=num_workers,
-        prefetch_buffer_size=prefetch_buffer_size,
-        cache_dir=cache_dir,
-        disable_tf_native_loading=disable_tf_native_loading,
-        disable_gpu_prefetch=disable_gpu_prefetch,
-        disable_cpu_gpu_overlap=disable_cpu_gpu_overlap,
-    )
+        raise UsageError("--output is the file that --apply writes; give --apply as well")
+    resolved = resolve_for_machine(given)
     before = _measure(resolved.config, resolved.dataset, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
-    mended, path = None, output or _DEFAULT_OUTPUT
+    fixed, path = None, output or _DEFAULT_OUTPUT
     if apply:
-        mended = _mend(resolved, before, num_batches, simulate_step_ms)
-        options.write_config(mended.config, path, overwrite=True)
+        fixed = _fix(resolved, before, num_batches, simulate_step_ms)
+        write_config(fixed.config, path, overwrite=True)
         result |= {
-            "applied": mended.changes,
-            "not_changed": mended.refused,
-            "after": mended.diagnosis.to_dict(),
+            "applied": fixed.changes,
+            "not_changed": fixed.refused,
+            "after": fixed.diagnosis.to_dict(),
             "output": str(path),
         }
     if html is not None:
         _write_page(before, html)
-    emit(result, as_json, lambda out: _show(out, before, mended, path))
+    emit(result, lambda out: _show(out, before, fixed, path))
 
 
 def _measure(
@@ -133,14 +112,14 @@ def _measure(
 
 
 @dataclass(frozen=True)
-class _Mended:
+class _FixedConfig:
     """The last configuration that was measured.
 
     Attributes:
         config: the configuration.
-        diagnosis: what was measured of it.
-        changes: what is changed in it.
-        refused: why a further change could not be made, in one line; None if none was refused.
+        diagnosis: its measurement.
+        changes: the keys that differ from the configuration given by the user.
+        refused: why the next change could not be made, in one line; None if none was refused.
     """
 
     config: XTTSConfig
@@ -149,27 +128,29 @@ class _Mended:
     refused: str | None = None
 
 
-def _mend(resolved: MachineConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None) -> _Mended:
-    """Changes one thing after the other, each time measured, until nothing is lost or nothing can be changed."""
+def _fix(
+    resolved: MachineConfig, before: Diagnosis, num_batches: int, simulate_step_ms: float | None
+) -> _FixedConfig:
+    """Changes one cause after another and measures each time, until no time is lost or nothing can be changed."""
     from myxtts.performance.stall import MODERATELY_INPUT_BOUND
     from myxtts.training.diagnose_training import changed, next_changes, yaml_text
 
-    mended = _Mended(resolved.config, before)
+    fixed = _FixedConfig(resolved.config, before)
     for _ in range(_MOST_ROUNDS):
-        present = mended.diagnosis
-        changes = next_changes(mended.config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
+        present = fixed.diagnosis
+        changes = next_changes(fixed.config, present.culprit, present.input_share >= MODERATELY_INPUT_BOUND)
         if not changes:
             break
         say("changing " + ", ".join(f"{key} to {yaml_text(value)}" for key, value in changes.items()))
-        config = changed(mended.config, changes)
+        config = changed(fixed.config, changes)
         try:
             measured = _measure(config, resolved.dataset, num_batches, simulate_step_ms)
         except MyXTTSError as error:
             refused = str(error).splitlines()[0]
             say(f"not changed: {refused}")
-            return replace(mended, refused=refused)
-        mended = _Mended(config, measured, mended.changes | changes)
-    return mended
+            return replace(fixed, refused=refused)
+        fixed = _FixedConfig(config, measured, fixed.changes | changes)
+    return fixed
 
 
 def _write_page(diagnosis: Diagnosis, path: Path) -> None:
@@ -181,26 +162,26 @@ def _write_page(diagnosis: Diagnosis, path: Path) -> None:
         raise UsageError(f"--html {path}: cannot be written ({error.strerror})") from None
 
 
-def _show(out: Console, before: Diagnosis, mended: _Mended | None, path: Path) -> None:
+def _show(out: Console, before: Diagnosis, fixed: _FixedConfig | None, path: Path) -> None:
     from myxtts.performance.diagnosis import number
     from myxtts.training.diagnose_training import yaml_text
 
     out.print(str(before), markup=False)
-    if mended is None:
+    if fixed is None:
         return
-    if not mended.changes:
-        why = "nothing waits" if before.culprit == "none" else "the configuration has no setting for it"
-        why = mended.refused or why
-        out.print(f"APPLIED   nothing: {why}; written as it is to {path}", markup=False)
+    if not fixed.changes:
+        why = "nothing waits for data" if before.culprit == "none" else "the configuration has no setting for it"
+        why = fixed.refused or why
+        out.print(f"APPLIED   nothing: {why}; the configuration is written unchanged to {path}", markup=False)
         return
     indent = "\n" + " " * 10
     out.print(
-        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in mended.changes.items()),
+        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in fixed.changes.items()),
         markup=False,
     )
-    if mended.refused is not None:
-        out.print(f"{'':<10}and nothing more: {mended.refused}", markup=False)
-    after = mended.diagnosis
+    if fixed.refused is not None:
+        out.print(f"{'':<10}and nothing more: {fixed.refused}", markup=False)
+    after = fixed.diagnosis
     for name, diagnosis in (("BEFORE", before), ("AFTER", after)):
         out.print(
             f"{name:<10}{100 * diagnosis.input_share:.1f} % of step time waits for data, "

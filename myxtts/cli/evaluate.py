@@ -1,4 +1,4 @@
-"""`myxtts evaluate`: how well a voice speaks what it was not trained on."""
+"""`myxtts evaluate`: measure how well a voice speaks sentences that it was not trained on."""
 
 from __future__ import annotations
 
@@ -9,49 +9,50 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from myxtts.cli import options
-from myxtts.cli.output import emit, say
-from myxtts.cli.stage_progress import StageProgress
-from myxtts.cli.synthesize import CheckpointOption
-from myxtts.cli.tensorflow_start import start_tensorflow
+from myxtts.cli.machine_config import start_tensorflow
+from myxtts.cli.options import CheckpointOption, command
+from myxtts.cli.output import StageProgress, emit, say
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
     from myxtts.evaluation.result import Evaluation
 
 
+@command()
 def evaluate(
     checkpoint: CheckpointOption,
     data_path: Annotated[
-        Path | None, typer.Option("--data-path", help="The data set's folder; default: the checkpoint's own.")
+        Path | None, typer.Option("--data-path", help="Folder of the data set; default: the one it was trained on.")
     ] = None,
     sentences: Annotated[
-        int, typer.Option("--sentences", min=2, help="How many to say; all if there are fewer.")
+        int, typer.Option("--sentences", min=2, help="Number of sentences to speak; all if there are fewer.")
     ] = 60,
     candidates: Annotated[
-        int, typer.Option("--candidates", min=2, help="Clips among which a sentence has to find its own.")
+        int,
+        typer.Option(
+            "--candidates", min=2, help="Recordings to choose from when a spoken sentence is matched with its own."
+        ),
     ] = 20,
     voices: Annotated[
-        int, typer.Option("--voices", min=2, help="Voices among which a cloned one has to find its own.")
+        int,
+        typer.Option("--voices", min=2, help="Voices to choose from when a cloned voice is matched with its own."),
     ] = 20,
     subset: Annotated[
-        str, typer.Option("--subset", help="train, val, test, all, or auto: what was not trained on.")
+        str, typer.Option("--subset", help="train, val, test, all, or auto: clips that were not trained on.")
     ] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Another one chooses other sentences and candidates.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of sentences and candidates.")] = 0,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with the audio and the mels to this file.")
     ] = None,
     samples: Annotated[
         Path | None, typer.Option("--samples", help="Write each sentence as WAV files into this folder.")
     ] = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Measure how well a voice speaks sentences it was not trained on.
+    """Measure how well a voice speaks sentences that it was not trained on.
 
     Example: myxtts evaluate --checkpoint runs/voice/best --data-path ./data/ljspeech --html report.html
     """
-    # What can be wrong without a model is said before seconds go into loading TensorFlow.
+    # Report what is wrong with the options before TensorFlow takes seconds to load.
     from myxtts.evaluation.held_out import SUBSETS, HeldOutData
     from myxtts.models.checkpoint import read_checkpoint
 
@@ -88,7 +89,7 @@ def evaluate(
                 write_samples(result, samples, progress)
             if html is not None:
                 write_page(result, html, progress)
-    emit(result.to_dict(), as_json, lambda console: _render(console, result))
+    emit(result.to_dict(), lambda console: _render(console, result))
     if samples is not None:
         say(f"{samples}: {result.sentences} sentences, three files each")
     if html is not None:

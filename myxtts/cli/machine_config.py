@@ -1,18 +1,19 @@
-"""The configuration of commands that load or train on this machine; mistakes are found before TensorFlow starts."""
+"""What commands that load or train share: starting TensorFlow, a configuration for its devices, clear errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from myxtts import hardware
-from myxtts.cli import options
-from myxtts.cli.tensorflow_start import start_tensorflow
-from myxtts.config.automatic import preset_for
-from myxtts.config.resolve import ResolvedConfig
+from myxtts.cli.options import ConfigOptions
+from myxtts.config.resolve import ResolvedConfig, preset_for
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import TrainingError
 
@@ -28,41 +29,64 @@ class MachineConfig(ResolvedConfig):
 
 
 def resolve_for_machine(
-    config: Path | None,
-    preset: str | None,
-    settings: Sequence[str] | None,
-    check: Callable[[XTTSConfig], object] | None = None,
-    **given: Any,
+    given: ConfigOptions, check: Callable[[XTTSConfig], object] | None = None, **more: Any
 ) -> MachineConfig:
-    """As `options.load_config`; what nobody set is chosen for the devices that TensorFlow can use.
+    """As `ConfigOptions.load`, tuned for the devices that TensorFlow can use; starts TensorFlow.
 
     Args:
-        check: raises what else is wrong, before TensorFlow starts.
+        given: the command's options.
+        check: called before TensorFlow starts; raises whatever else is wrong.
+        more: flat configuration keys, over those of the options.
 
     Raises:
         ConfigError: something in the options is wrong.
         DataError: the data set cannot be used.
     """
     present = hardware.gpus()
-    resolved = options.load_config(config, preset, settings, machine=present, **given)
+    resolved = given.load(present, **more)
     dataset = LJSpeechDataset(None, resolved.config)
     if check is not None:
         check(resolved.config)
 
-    # From here on TensorFlow is needed; a mistake in what was given has been reported without waiting for it.
     start_tensorflow()
     from myxtts.training.device import usable_gpus
 
     device = resolved.config.training.device
     usable = usable_gpus(device)
-    # Only where it may change something, since keys without effect are said to be so each time.
+    # Resolve again only if it may change something: every time, a warning is logged for each key without effect.
     if device != "cpu" and preset_for(usable) != preset_for(present):
-        resolved = options.load_config(config, preset, settings, machine=usable, **given)
+        resolved = given.load(usable, **more)
     return MachineConfig(resolved.config, resolved.sources, dataset)
 
 
+def start_tensorflow() -> None:
+    """Imports TensorFlow and finds its devices; shows what it prints meanwhile only if that fails.
+
+    Its first lines (`absl::InitializeLog`, missing CUDA drivers) come from C++ and cannot be switched off. If a GPU
+    cannot be used, the commands themselves say so, and what to do.
+    """
+    if "tensorflow" in sys.modules or os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as printed:
+        os.dup2(printed.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except BaseException:
+            printed.seek(0)
+            with os.fdopen(os.dup(stderr), "wb") as shown:
+                shutil.copyfileobj(printed, shown)
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
 def batch_text(config: XTTSConfig) -> str:
-    """What a batch is, for people."""
+    """The size of a batch, as people read it."""
     if config.data.max_frames_per_batch:
         return f"{config.data.max_frames_per_batch:,} frames"
     return f"{config.data.batch_size} clips"
@@ -70,7 +94,7 @@ def batch_text(config: XTTSConfig) -> str:
 
 @contextmanager
 def loading_errors() -> Iterator[None]:
-    """What TensorFlow raises where batches are loaded and steps are run, as one line with the cause.
+    """Turns what TensorFlow raises while batches are loaded and steps run into one line with the cause.
 
     Raises:
         DataError: a batch cannot be loaded.

@@ -1,4 +1,4 @@
-"""`myxtts make-corpus`: a data set spoken by espeak-ng."""
+"""`myxtts make-corpus`: generate a data set with espeak-ng."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from typing import Annotated
 
 import typer
 
-from myxtts.cli import options
+from myxtts.cli.options import command
 from myxtts.cli.output import duration_text, emit, progress, say
 
 
+@command()
 def make_corpus(
-    out: Annotated[Path, typer.Argument(help="Folder to make; new, empty, or one to complete.")],
+    out: Annotated[Path, typer.Argument(help="Folder of the corpus: new, empty, or one to complete.")],
     clips: Annotated[
         int | None,
-        typer.Option(min=1, help="How many clips; default: 200, or the lines of the text file."),
+        typer.Option(min=1, help="Number of clips; default: 200, or one per line of the text file."),
     ] = None,
-    speakers: Annotated[int, typer.Option(min=1, help="How many voices share them.")] = 1,
+    speakers: Annotated[int, typer.Option(min=1, help="Number of voices.")] = 1,
     language: Annotated[
-        list[str] | None, typer.Option(help="Language to speak, e.g. en or fa; repeatable. Default: en.")
+        list[str] | None, typer.Option(help="Language to speak, e.g. en or fa; repeatable; default: en.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other sentences.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sentences.")] = 0,
     text_file: Annotated[
-        Path | None, typer.Option(help="Text to speak, a sentence a line, in UTF-8; used in order.")
+        Path | None, typer.Option(help="File of sentences to speak, one per line, in UTF-8.")
     ] = None,
     same_sentences: Annotated[
-        bool, typer.Option("--same-sentences", help="Every speaker says the same sentences.")
+        bool, typer.Option("--same-sentences", help="Let every voice speak the same sentences.")
     ] = False,
     sample_rate: Annotated[int, typer.Option(min=8000, max=96000, help="Samples per second.")] = 22050,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time; default: the usable CPUs.")] = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Parallel processes; default: the CPUs this process may use.")
+    ] = None,
 ) -> None:
-    """Make a data set in LJSpeech's layout, spoken by espeak-ng.
+    """Generate a data set in LJSpeech's layout, spoken by espeak-ng.
 
-    The same options give the same bytes, whatever the number of workers. Needs the 'speech' extra.
+    The same options give the same bytes, with any number of workers. Needs the 'speech' extra.
 
     Example: myxtts make-corpus ./data/demo --clips 500 --speakers 8 --language en --language fa
     """
@@ -65,6 +66,6 @@ def make_corpus(
         f"{corpus.clips:,} clips, {duration_text(corpus.seconds)}, {len(corpus.speakers)} "
         f"speaker{'s' * (len(corpus.speakers) > 1)}, {', '.join(corpus.languages)}: {corpus.path}"
     )
-    emit(result, as_json, lambda console: console.print(summary, markup=False))
+    emit(result, lambda console: console.print(summary, markup=False))
     if corpus.spoken < corpus.clips:
-        say(f"{corpus.clips - corpus.spoken:,} of them were there already")
+        say(f"{corpus.clips - corpus.spoken:,} of them existed already")

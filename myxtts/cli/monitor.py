@@ -1,4 +1,4 @@
-"""`myxtts monitor`: the machine, its GPUs and a run in progress, side by side."""
+"""`myxtts monitor`: watch the machine, its GPUs and a training run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from myxtts.cli import options, output
+from myxtts.cli import output
+from myxtts.cli.options import command
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
 _SHORTEST_INTERVAL = 0.1
 
 
+@command()
 def monitor(
     run: Annotated[
-        Path | None, typer.Option("--run", help="Folder of a training run in progress: its stall share is shown.")
+        Path | None,
+        typer.Option("--run", help="Folder of a training run: also show how much of its time waits for data."),
     ] = None,
     log_file: Annotated[
-        Path | None, typer.Option("--log-file", help="Write every reading here, as .csv or .jsonl.")
+        Path | None, typer.Option("--log-file", help="Write every reading to this file, .csv or .jsonl.")
     ] = None,
     duration: Annotated[
-        float | None, typer.Option("--duration", help="Seconds to go on; default: until Ctrl-C.")
+        float | None, typer.Option("--duration", help="Seconds to watch; default: until Ctrl-C.")
     ] = None,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between readings.")] = 1.0,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Watch GPUs, CPUs, memory and disks, and the stall share of a run beside them.
+    """Watch GPUs, CPUs, memory and disks, and how much of a run's time waits for data.
 
-    Where standard output is no terminal, a line is printed for each reading; at the end come means and extremes.
-    `--json` prints those alone.
+    If standard output is not a terminal, each reading is printed as a line. At the end, mean, 95th percentile and
+    maximum are printed; `--json` prints only these.
 
     Example: myxtts monitor --run ./runs/voice --log-file load.csv --duration 3600
     """
@@ -51,12 +52,12 @@ def monitor(
     if duration is not None and duration <= 0:
         raise UsageError(f"--duration {duration:g}: should be more than 0 seconds")
     if run is not None and not run.is_dir():
-        raise UsageError(f"--run {run}: there is no such folder; name the --checkpoint-dir of a training run")
+        raise UsageError(f"--run {run}: no such folder; give the --checkpoint-dir of a training run")
     if log_file is not None:
         require_log_suffix(log_file)
     timing = None if run is None else RunTiming(run)
     if timing is not None and timing.read() is None:
-        output.say(f"{timing.path} has no step yet; it will be read once the run writes it")
+        output.say(f"{timing.path} has no step yet; it is shown as soon as the run writes it")
 
     numbers = NumberStatistics()
     began = time.time()
@@ -64,8 +65,8 @@ def monitor(
         machine = MachineReader()
         stack.callback(machine.close)
         if machine.gpu_unavailable is not None:
-            output.say(f"no NVIDIA GPU to show ({machine.gpu_unavailable}); the rest of the machine follows")
-        show = _Screen(stack, visible=not (as_json or quiet), with_run=timing is not None)
+            output.say(f"no NVIDIA GPU to show ({machine.gpu_unavailable}); showing the rest of the machine")
+        show = _Screen(stack, visible=not (output.chosen.as_json or output.chosen.quiet), with_run=timing is not None)
         log: MetricsLog | None = None
         try:
             for _ in _ticks(interval, duration):
@@ -81,7 +82,7 @@ def monitor(
                     log.write({"time": reading.time, **values}, {"gpus": [gpu.to_dict() for gpu in reading.gpus]})
                 show(reading, steps)
         except KeyboardInterrupt:
-            pass  # the ordinary way to end it
+            pass  # the usual way to stop
     summary = numbers.summary()
     result: dict[str, Any] = {
         "seconds": round(time.time() - began, 3),
@@ -89,16 +90,16 @@ def monitor(
         "log_file": None if log_file is None else str(log_file),
         "numbers": {name: one.to_dict() for name, one in summary.items()},
     }
-    if as_json or not quiet:
-        output.emit(result, as_json, lambda out: _render(out, summary))
+    if output.chosen.as_json or not output.chosen.quiet:
+        output.emit(result, lambda out: _render(out, summary))
 
 
 def _ticks(interval: float, duration: float | None) -> Iterator[None]:
-    """Waits an interval and yields, until the duration is over, which ends with a reading as well."""
+    """Yields after each interval, and a last time when the duration is over."""
     due = began = time.monotonic()
     end = None if duration is None else began + duration
     while end is None or due < end:
-        # A reading that took long is not made up for by several at once.
+        # After a reading that took long, do not catch up with several at once.
         due = max(due + interval, time.monotonic())
         if end is not None:
             due = min(due, end)

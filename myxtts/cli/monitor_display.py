@@ -1,4 +1,4 @@
-"""How the machine looks in a terminal: bars that move, or a line for each reading where there is none."""
+"""A reading of the machine as text: bars for a terminal, or one line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from myxtts.performance.sampling import GIB, Reading
 
 _BAR = 24
 _NOTHING = "–"
-# A run that has completed no step for so many seconds is said to be silent: it saves, compiles, or has ended.
-_SILENT_AFTER = 15.0
+# After so many seconds without a step, say so: the run saves, compiles, or has ended.
+_NO_STEP_SECONDS = 15.0
 
 
 def plain_line(reading: Reading, run: RunReading | None, with_run: bool) -> str:
@@ -35,7 +35,7 @@ def plain_line(reading: Reading, run: RunReading | None, with_run: bool) -> str:
 
 
 def live_view(reading: Reading, run: RunReading | None, with_run: bool) -> RenderableType:
-    """One reading as a screen."""
+    """One reading as bars."""
     host = reading.host
     table = Table.grid(padding=(0, 2))
     if with_run:
@@ -67,7 +67,7 @@ def _run_text(run: RunReading | None, now: float) -> str:
             f"step {run.step_ms:.0f} ms",
             f"{run.clips_per_second:,.1f} clips/s",
         ]
-    if now - run.time > _SILENT_AFTER:
+    if now - run.time > _NO_STEP_SECONDS:
         parts.append(f"no step for {now - run.time:,.0f} s")
     return "  ".join(parts)
 

@@ -1,130 +1,175 @@
-"""Options that several commands share, each defined once, and the configuration they add up to."""
+"""Options that several commands share, each declared once, and the configuration that they set."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 import yaml
 
 from myxtts.cli import output
 from myxtts.config.config import ALIASES, SECTIONS, XTTSConfig, section_of
+from myxtts.config.presets import preset_names
 from myxtts.config.resolve import ResolvedConfig, resolve
 from myxtts.errors import UsageError
 from myxtts.hardware import Gpu
 
+data_option = partial(typer.Option, rich_help_panel="Data")
+config_option = partial(typer.Option, rich_help_panel="Configuration")
+run_option = partial(typer.Option, rich_help_panel="Run")
 
-def _apply_quiet(quiet: bool) -> bool:
-    output.set_quiet(quiet)
-    return quiet
+CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of a checkpoint or of a training run.")]
 
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON, alone, on standard output.")]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, no messages; errors only.", callback=_apply_quiet)
-]
-
-_CONFIG = "Configuration"
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="A configuration file (YAML).", rich_help_panel=_CONFIG)
-]
-PresetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        help="rtx4090, rtx3090, rtx3060, max-gpu, low-storage, cpu or demo.",
-        rich_help_panel=_CONFIG,
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Any other configuration key; repeatable.", rich_help_panel=_CONFIG
-    ),
-]
-
-_DATA = "Data"
-DataPathOption = Annotated[
-    Path | None, typer.Option("--data-path", help="The data set's folder.", rich_help_panel=_DATA)
-]
-ModeOption = Annotated[
-    str | None,
-    typer.Option("--preprocessing-mode", help="auto, precompute or runtime.", rich_help_panel=_DATA),
-]
-BatchSizeOption = Annotated[int | None, typer.Option("--batch-size", help="Clips per batch.", rich_help_panel=_DATA)]
-NumWorkersOption = Annotated[
-    int | None,
-    typer.Option("--num-workers", help="Parallel workers; default: the usable CPUs.", rich_help_panel=_DATA),
-]
-PrefetchOption = Annotated[
-    int | None, typer.Option("--prefetch-buffer-size", help="Batches prepared ahead.", rich_help_panel=_DATA)
-]
-CacheDirOption = Annotated[
-    Path | None, typer.Option("--cache-dir", help="Folder of the feature stores.", rich_help_panel=_DATA)
-]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option("--language", help="Language of clips that name none, e.g. fa.", rich_help_panel=_DATA),
-]
-DisableTFNativeOption = Annotated[
-    bool,
-    typer.Option(
-        "--disable-tf-native-loading", help="Load through Python, a batch at a time.", rich_help_panel=_DATA
-    ),
-]
-DisableGpuPrefetchOption = Annotated[
-    bool,
-    typer.Option("--disable-gpu-prefetch", help="Do not move batches to the GPU ahead.", rich_help_panel=_DATA),
-]
-DisableOverlapOption = Annotated[
-    bool,
-    typer.Option("--disable-cpu-gpu-overlap", help="Load synchronously, for debugging.", rich_help_panel=_DATA),
-]
-EpochsOption = Annotated[int | None, typer.Option("--epochs", help="Passes over the training clips.")]
+# The configuration keys that a switch sets.
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "disable_tf_native_loading": {"use_tf_native_loading": False},
+    "disable_gpu_prefetch": {"prefetch_to_gpu": False, "enhanced_gpu_prefetch": False},
+    "disable_cpu_gpu_overlap": {"optimize_cpu_gpu_overlap": False},
+}
 
 
-def load_config(
-    config: Path | None = None,
-    preset: str | None = None,
-    settings: Sequence[str] | None = None,
-    *,
-    disable_tf_native_loading: bool = False,
-    disable_gpu_prefetch: bool = False,
-    disable_cpu_gpu_overlap: bool = False,
-    machine: Sequence[Gpu] | None = None,
-    **given: Any,
-) -> ResolvedConfig:
-    """The configuration that a command's options add up to.
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions:
+    """Options that set configuration keys. `command` names those that a command takes.
 
-    Args:
-        config: `--config`.
-        preset: `--preset`.
-        settings: the values of `--set`.
-        disable_tf_native_loading, disable_gpu_prefetch, disable_cpu_gpu_overlap: the switches of those names.
-        machine: the GPUs to tune for; none: those of this machine.
-        given: flat configuration keys; None means the option was not given. A `batch_size`, here or in `settings`,
-            takes the place of a frame budget that is given elsewhere.
-
-    Raises:
-        ConfigError: something in them is wrong.
+    A field has the name of its key. None, or False for a switch, means that the option was not given.
     """
-    values = {
-        key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None
-    }
-    if disable_tf_native_loading:
-        values["use_tf_native_loading"] = False
-    if disable_gpu_prefetch:
-        values |= {"prefetch_to_gpu": False, "enhanced_gpu_prefetch": False}
-    if disable_cpu_gpu_overlap:
-        values["optimize_cpu_gpu_overlap"] = False
-    for setting in settings or ():
-        key, value = _parse_setting(setting)
-        values[key] = value
-    if "batch_size" in values:
-        values.setdefault("max_frames_per_batch", None)
-    return resolve(yaml_path=config, preset=preset, command_line=values, machine=machine)
+
+    data_path: Annotated[Path | None, data_option("--data-path", help="Folder of the data set.")] = None
+    language: Annotated[
+        str | None, data_option("--language", help="Language of clips that do not name one, e.g. fa.")
+    ] = None
+    preprocessing_mode: Annotated[
+        str | None, data_option("--preprocessing-mode", help="auto, precompute or runtime.")
+    ] = None
+    batch_size: Annotated[int | None, data_option("--batch-size", help="Clips per batch.")] = None
+    num_workers: Annotated[
+        int | None, data_option("--num-workers", help="Parallel workers; default: the CPUs this process may use.")
+    ] = None
+    prefetch_buffer_size: Annotated[
+        int | None, data_option("--prefetch-buffer-size", help="Batches to prepare ahead.")
+    ] = None
+    cache_dir: Annotated[Path | None, data_option("--cache-dir", help="Folder of the feature stores.")] = None
+    disable_tf_native_loading: Annotated[
+        bool, data_option("--disable-tf-native-loading", help="Load batches through Python, one at a time.")
+    ] = False
+    disable_gpu_prefetch: Annotated[
+        bool, data_option("--disable-gpu-prefetch", help="Do not copy batches to the GPU ahead of the step.")
+    ] = False
+    disable_cpu_gpu_overlap: Annotated[
+        bool,
+        data_option("--disable-cpu-gpu-overlap", help="Load each batch only when the step needs it; for debugging."),
+    ] = False
+
+    config: Annotated[Path | None, config_option("--config", help="Configuration file (YAML).")] = None
+    preset: Annotated[str | None, config_option("--preset", help=f"One of {', '.join(preset_names())}.")] = None
+    settings: Annotated[
+        list[str] | None,
+        config_option("--set", metavar="KEY=VALUE", help="Set any configuration key; repeatable."),
+    ] = None
+
+    epochs: Annotated[int | None, run_option("--epochs", help="Passes over the training clips.")] = None
+    max_steps: Annotated[int | None, run_option("--max-steps", help="Optimizer steps, instead of epochs.")] = None
+    checkpoint_dir: Annotated[
+        Path | None, run_option("--checkpoint-dir", help="Folder of the run; default: ./runs/default.")
+    ] = None
+    optimization_level: Annotated[
+        str | None, run_option("--optimization-level", help="basic, enhanced or experimental.")
+    ] = None
+    device: Annotated[str | None, run_option("--device", help="auto, cpu or gpu.")] = None
+    seed: Annotated[
+        int | None,
+        run_option("--seed", help="Seed of the initial weights, the order of the clips and the noise; default: 0."),
+    ] = None
+    deterministic: Annotated[
+        bool, run_option("--deterministic", help="The same seed gives the same losses, bit for bit; slower.")
+    ] = False
+
+    def load(self, machine: Sequence[Gpu] | None = None, **more: Any) -> ResolvedConfig:
+        """The configuration that these options give.
+
+        Args:
+            machine: the GPUs to tune for; None: those of this machine.
+            more: flat configuration keys, over those of the options; None: not given.
+
+        A `batch_size` replaces a frame budget that comes from a file or preset.
+
+        Raises:
+            ConfigError: an option, a key or a value is wrong.
+        """
+        values: dict[str, Any] = {}
+        for key, value in (vars(self) | more).items():
+            given = value is not None and value is not False
+            if given and key not in ("config", "preset", "settings"):
+                values |= _SWITCHES.get(key, {key: str(value) if isinstance(value, Path) else value})
+        for setting in self.settings or ():
+            key, value = _parse_setting(setting)
+            values[key] = value
+        if "batch_size" in values:
+            values.setdefault("max_frames_per_batch", None)
+        return resolve(yaml_path=self.config, preset=self.preset, command_line=values, machine=machine)
+
+
+@dataclass(frozen=True)
+class _OutputOptions:
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no messages, only errors.")] = (
+        False
+    )
+
+
+def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a function a command of the program.
+
+    A parameter whose type is a dataclass of options stands for one option per field; of `ConfigOptions`, for the
+    fields in `names`, or for all without names. Every command also gets `--json` and `--quiet`.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        groups: dict[str, tuple[type, list[str]]] = {}
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(function, eval_str=True).parameters.values():
+            kind = parameter.annotation
+            if is_dataclass(kind) and isinstance(kind, type):
+                taken = _option_parameters(kind, names if kind is ConfigOptions else ())
+                groups[parameter.name] = kind, [option.name for option in taken]
+                parameters += taken
+            else:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        parameters += _option_parameters(_OutputOptions)
+
+        @wraps(function)
+        def run(**values: Any) -> None:
+            output.set_format(as_json=values.pop("as_json"), quiet=values.pop("quiet"))
+            for name, (kind, taken) in groups.items():
+                values[name] = kind(**{option: values.pop(option) for option in taken})
+            function(**values)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _option_parameters(kind: type, names: Sequence[str] = ()) -> list[inspect.Parameter]:
+    """A function parameter for each field in `names` of a dataclass of options; without names, for every field."""
+    hints = get_type_hints(kind, include_extras=True)
+    defaults = {field.name: field.default for field in fields(kind)}
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[name],
+            default=inspect.Parameter.empty if defaults[name] is MISSING else defaults[name],
+        )
+        for name in names or defaults
+    ]
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:
@@ -138,7 +183,7 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError):
         return name, text
-    # YAML 1.1 takes no and off for false; on a command line, where quotes are the shell's, they are words.
+    # YAML 1.1 reads no and off as false. On a command line, where the shell removes quotes, they are words.
     return name, text if isinstance(value, bool) and not _is_switch(name) else value
 
 
@@ -149,7 +194,7 @@ def _is_switch(key: str) -> bool:
 
 
 def write_config(config: XTTSConfig, path: Path, overwrite: bool) -> None:
-    """Writes a configuration file, an existing one only by request.
+    """Writes a configuration file.
 
     Raises:
         UsageError: the file exists and `overwrite` is false.

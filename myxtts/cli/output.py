@@ -9,7 +9,9 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -18,6 +20,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -26,28 +29,40 @@ from rich.text import Text
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-class Advance(Protocol):
-    """What a command moves forward as its work gets done."""
+@dataclass
+class OutputFormat:
+    """How the running command prints: `--json` and `--quiet`."""
 
-    def advance(self, n: float = 1) -> None: ...
+    as_json: bool = False
+    quiet: bool = False
 
 
-def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[Console], None]) -> None:
-    """Prints a result: as JSON, or for people through `render`, which gets a console on standard output."""
-    if as_json:
+chosen = OutputFormat()
+
+
+def set_format(as_json: bool, quiet: bool) -> None:
+    """Sets how the command prints. `quiet` leaves only errors on standard error."""
+    chosen.as_json, chosen.quiet = as_json, quiet
+    console.quiet = quiet
+    logging.getLogger("myxtts").setLevel(logging.ERROR if quiet else logging.INFO)
+
+
+def emit(result: Mapping[str, Any], render: Callable[[Console], None]) -> None:
+    """Prints a result: as JSON with `--json`, otherwise through `render`, which gets a console on standard output."""
+    if chosen.as_json:
         print(json.dumps(result, ensure_ascii=False, indent=2, default=str))
     else:
         render(Console(highlight=False, soft_wrap=True))
 
 
 def say(message: str) -> None:
-    """A line to the person at the terminal, on standard error; silent with `--quiet`."""
+    """Prints a line on standard error; nothing with `--quiet`."""
     if not console.quiet:
         console.print(message, markup=False)
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns of text, the first to the left and the others to the right; lines are never broken to fit a window."""
+    """A table as text: the first column aligned left, the others right. Long lines are not wrapped."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
@@ -58,28 +73,69 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """An amount of audio: seconds below an hour, hours as well above."""
+    """A length of audio: in seconds, from one hour on in hours as well."""
     return f"{seconds / 3600:.2f} h ({seconds:,.0f} s)" if seconds >= 3600 else f"{seconds:.1f} s"
 
 
-def set_quiet(quiet: bool) -> None:
-    """Leaves only errors on standard error."""
-    console.quiet = quiet
-    logging.getLogger("myxtts").setLevel(logging.ERROR if quiet else logging.INFO)
+class ProgressBar:
+    """A bar that the work moves forward."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+
+    def advance(self, n: float = 1) -> None:
+        self._bar.advance(self._task, n)
 
 
 @contextmanager
-def progress(description: str, total: float | None, unit: str = "clips") -> Iterator[Advance]:
-    """One progress bar with rate and time left, gone when it is done; nothing with `--quiet`."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(unit),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
-        yield _Bar(bar, bar.add_task(description, total=total))
+def progress(description: str, total: float | None, unit: str = "clips") -> Iterator[ProgressBar]:
+    """A progress bar with rate and time left, removed when it is done; nothing with `--quiet`."""
+
+    def rate(task: Task) -> str:
+        speed = task.finished_speed or task.speed
+        return "" if speed is None else f"{speed:,.0f} {unit}/s"
+
+    with _progress_bar(rate) as bar:
+        yield ProgressBar(bar, bar.add_task(description, total=total))
+
+
+class StageProgress:
+    """A progress bar for work in stages over the clips of a data set: clips/s, times real time, time left.
+
+    It appears with the first stage, and starts again with every other. It is a `myxtts.data.precompute.Progress`.
+    """
+
+    def __init__(self) -> None:
+        self._bar = _progress_bar(self._speed)
+        self._clips = self._bar.add_task("", visible=False)
+        self._audio = self._bar.add_task("", total=None, visible=False)
+
+    def __enter__(self) -> StageProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def stage(self, name: str, clips: int) -> None:
+        """Begins a stage over so many clips."""
+        self._bar.start()
+        self._bar.reset(self._clips, total=clips, description=name)
+        self._bar.reset(self._audio, total=None, description=name)
+        self._bar.update(self._clips, visible=True)
+
+    def advance(self, clips: int, audio_seconds: float = 0.0) -> None:
+        """Moves the bar forward."""
+        self._bar.advance(self._clips, clips)
+        self._bar.advance(self._audio, audio_seconds)
+
+    def _speed(self, task: Task) -> str:
+        if task.speed is None:
+            return ""
+        audio = next(one.speed for one in self._bar.tasks if one.id == self._audio)
+        return f"{task.speed:,.0f} clips/s" + (f", {audio:,.0f} × real time" if audio else "")
 
 
 def start_logging() -> None:
@@ -98,20 +154,21 @@ class _LineFormatter(logging.Formatter):
         return prefix + record.getMessage()
 
 
-class _Bar:
-    def __init__(self, bar: Progress, task: Any) -> None:
-        self._bar = bar
-        self._task = task
-
-    def advance(self, n: float = 1) -> None:
-        self._bar.advance(self._task, n)
-
-
 class _Rate(ProgressColumn):
-    def __init__(self, unit: str) -> None:
+    def __init__(self, text: Callable[[Task], str]) -> None:
         super().__init__()
-        self._unit = unit
+        self._text = text
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} {self._unit}/s")
+        return Text(self._text(task))
+
+
+def _progress_bar(rate: Callable[[Task], str]) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(rate),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)

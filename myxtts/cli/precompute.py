@@ -1,4 +1,4 @@
-"""`myxtts precompute`: the features of a data set, computed once into its store."""
+"""`myxtts precompute`: compute the features of a data set once, into its store."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
-from myxtts.cli.output import duration_text, emit
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command
+from myxtts.cli.output import StageProgress, duration_text, emit
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,49 +17,32 @@ if TYPE_CHECKING:
 _LABEL_WIDTH = 14
 
 
+@command("data_path", "language", "preprocessing_mode", "num_workers", "cache_dir", "config", "preset", "settings")
 def precompute(
-    data_path: options.DataPathOption = None,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    preprocessing_mode: options.ModeOption = None,
-    num_workers: options.NumWorkersOption = None,
-    cache_dir: options.CacheDirOption = None,
+    given: ConfigOptions,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Compute everything again, whatever exists.")
+        bool, typer.Option("--overwrite", help="Compute everything again, also what is up to date.")
     ] = False,
     verify_source: Annotated[
         bool,
-        typer.Option("--verify-source", help="Recognise audio files by their content, not by size and time."),
+        typer.Option("--verify-source", help="Detect changed audio files by their content, not by size and time."),
     ] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="If another process builds this store: wait for it, or fail.")
     ] = True,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
     """Compute the features of a data set into its store; only what is new or changed.
 
-    Interrupted or killed, it continues where it stopped. Ends with 1 if a clip could not be computed;
-    `--preprocessing-mode auto` leaves such clips out instead.
+    If it is interrupted or killed, run it again: it continues where it stopped. The exit code is 1 if a clip could
+    not be computed; with `--preprocessing-mode auto` such clips are left out instead.
 
     Example: myxtts precompute --data-path ./data/ljspeech --num-workers 8
     """
     from myxtts.data.precompute import precompute as compute
     from myxtts.data.store.columns import columns_of
 
-    data = options.load_config(
-        config,
-        preset,
-        settings,
-        data_path=data_path,
-        language=language,
-        preprocessing_mode=preprocessing_mode,
-        num_workers=num_workers,
-        cache_dir=cache_dir,
-    ).config.data
-    if preprocessing_mode == "runtime":
+    data = given.load().config.data
+    if given.preprocessing_mode == "runtime":
         raise UsageError("--preprocessing-mode runtime computes nothing ahead; leave it out, or use auto")
     with StageProgress() as progress:
         done = compute(
@@ -70,8 +52,8 @@ def precompute(
             wait=wait,
             progress=progress,
         )
-    emit(done.to_dict(), as_json, lambda out: _render(out, done))
-    if preprocessing_mode != "auto" and not done.complete:
+    emit(done.to_dict(), lambda out: _render(out, done))
+    if given.preprocessing_mode != "auto" and not done.complete:
         raise typer.Exit(1)
 
 
@@ -85,7 +67,7 @@ def _render(out: Console, done: PrecomputeResult) -> None:
     line("store", f"{done.version}{'' if done.published else ' (up to date)'}")
     line("clips", f"{done.clips:,} ({readable_bytes(done.size_bytes)})")
     for name, counts in done.columns.items():
-        line(COLUMNS[name].plural, f"{counts.computed:,} computed, {counts.reused:,} taken over")
+        line(COLUMNS[name].plural, f"{counts.computed:,} computed, {counts.reused:,} reused")
     if done.audio_seconds:
         speed = done.audio_seconds / done.seconds
         line("audio", f"{duration_text(done.audio_seconds)} in {done.seconds:.1f} s, {speed:,.0f} × real time")

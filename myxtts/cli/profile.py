@@ -1,4 +1,4 @@
-"""`myxtts profile`: how long a batch takes to load, and what a step spends its time on."""
+"""`myxtts profile`: how long a batch takes to load, and how long each part of a step takes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
 from myxtts.cli.machine_config import batch_text, loading_errors, resolve_for_machine
-from myxtts.cli.output import emit, progress, say
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command
+from myxtts.cli.output import StageProgress, emit, progress, say
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,44 +30,27 @@ _TRACED_BATCHES = 20
 _PARTS_PROGRAMS = 9
 
 
+@command("data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "config", "preset", "settings")
 def profile(
-    data_path: options.DataPathOption = None,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    preprocessing_mode: options.ModeOption = None,
-    batch_size: options.BatchSizeOption = None,
-    num_workers: options.NumWorkersOption = None,
+    given: ConfigOptions,
     num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load.")] = 100,
-    calls: Annotated[int, typer.Option("--calls", min=1, help="Calls of each part of the step.")] = 10,
+    calls: Annotated[int, typer.Option("--calls", min=1, help="How often to call each part of the step.")] = 10,
     model: Annotated[
-        bool, typer.Option("--model/--no-model", help="Measure the model's step as well, or only loading.")
+        bool, typer.Option("--model/--no-model", help="Also measure the model's step, or only loading.")
     ] = True,
     trace_dir: Annotated[
         Path | None, typer.Option("--trace-dir", help="Write a TensorFlow profiler trace for TensorBoard here.")
     ] = None,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
-    """Time the loading of batches, and the model's step part by part.
+    """Measure how long batches take to load, and each part of the model's step.
 
-    Loading is good under 100 ms per batch, moderate to 500 ms, slow above.
+    Loading is good under 100 ms per batch, moderate up to 500 ms, and slow above.
 
     Example: myxtts profile --data-path ./data/ljspeech --num-batches 200
     """
     if trace_dir is not None:
         _make_folder(trace_dir)
-    machine = resolve_for_machine(
-        config,
-        preset,
-        settings,
-        data_path=data_path,
-        language=language,
-        preprocessing_mode=preprocessing_mode,
-        batch_size=batch_size,
-        num_workers=num_workers,
-    )
+    machine = resolve_for_machine(given)
     resolved, dataset = machine.config, machine.dataset
     from myxtts.training.device import prepare_device
 
@@ -87,11 +69,11 @@ def profile(
         "step": None if parts is None else parts.to_dict(),
         "trace_dir": None if trace_dir is None else str(trace_dir),
     }
-    emit(result, as_json, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
+    emit(result, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
 
 
 def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
-    """The times of loading, and a batch of the shape that came most often."""
+    """The loading times, and a batch of the most frequent shape."""
     from myxtts.data.batch_source import AllShapesSeen, clips_in
     from myxtts.performance.loading_profile import profile_loading
 
@@ -120,7 +102,7 @@ def _measure_step(config: XTTSConfig, batch: Batch, device: Device, calls: int) 
 
 
 def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device, batches: int, model: bool) -> None:
-    """Records loading, and steps if they are wanted, as TensorFlow's profiler sees them; compiling is not in it."""
+    """Records loading, and steps if `model`, with TensorFlow's profiler; without compilation."""
     import tensorflow as tf
 
     from myxtts.training.measured_steps import StepRunner, warm_batches
@@ -176,8 +158,8 @@ def _render(
     line("step", f"{parts.step_ms:.1f} ms on {device.name} for {clips} clips × {frames} frames × {tokens} tokens")
     for name, taken in parts.parts.items():
         line("", f"{name:<20}{taken:>9.1f} ms {100 * taken / parts.step_ms:>6.0f} %")
-    line("", f"each part compiled and timed alone, median of {parts.calls} calls; backward, optimizer and what lies")
-    line("", "between the parts are differences of larger programs")
+    line("", f"each part compiled and timed alone, median of {parts.calls} calls; backward, optimizer and the time")
+    line("", "between the parts are differences between larger programs")
     if times.mean < parts.step_ms:
         line("together", "a batch loads in less time than a step takes: loading can hide behind it")
     else:

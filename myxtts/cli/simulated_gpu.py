@@ -1,8 +1,9 @@
-"""The options that name a GPU which is not there, and the step time they stand for."""
+"""The options that name a GPU to simulate, and how long its step takes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,25 +17,17 @@ if TYPE_CHECKING:
 
 _GPU_MODEL = "base"
 
-_PANEL = "Simulated accelerator"
-SimulateOption = Annotated[
-    str | None,
-    typer.Option("--simulate", metavar="GPU", help="e.g. rtx4090, rtx3060, a100.", rich_help_panel=_PANEL),
-]
-SimulateStepOption = Annotated[
-    float | None,
-    typer.Option("--simulate-step-ms", help="Its step time, if you know it.", rich_help_panel=_PANEL),
-]
+_simulation_option = partial(typer.Option, rich_help_panel="Simulated GPU")
 
 
 @dataclass(frozen=True)
 class SimulatedGpu:
-    """An accelerator to simulate.
+    """A GPU to simulate.
 
     Attributes:
-        name: for people.
-        step_seconds: how long it holds a batch.
-        assumption: where that comes from, in one line.
+        name: as people read it.
+        step_seconds: how long a step takes.
+        assumption: where the step time comes from, in one line.
     """
 
     name: str
@@ -45,34 +38,54 @@ class SimulatedGpu:
         return asdict(self) | {"simulated": True}
 
 
-def require_simulation(simulate: str | None, step_ms: float | None) -> None:
-    """Refuses what the two options cannot mean, before any work.
+@dataclass(frozen=True)
+class SimulationOptions:
+    """Which GPU to simulate: a known one, or one whose step time is known."""
 
-    Raises:
-        UsageError: they contradict each other, or the GPU is not known.
-    """
-    if simulate is not None and step_ms is not None:
-        raise UsageError("give either --simulate or --simulate-step-ms")
-    if step_ms is not None and not 0 <= step_ms < float("inf"):
-        raise UsageError(f"--simulate-step-ms {step_ms:g}: should be at least 0")
-    if simulate is not None:
-        known_gpu(simulate)
+    simulate: Annotated[
+        str | None,
+        _simulation_option("--simulate", metavar="GPU", help="Simulate this GPU, e.g. rtx4090, rtx3060 or a100."),
+    ] = None
+    simulate_step_ms: Annotated[
+        float | None,
+        _simulation_option("--simulate-step-ms", help="Simulate a GPU whose step takes this many milliseconds."),
+    ] = None
+
+    def require_valid(self) -> None:
+        """Refuses wrong options before any work.
+
+        Raises:
+            UsageError: both options are given, or the GPU is not known.
+        """
+        step_ms = self.simulate_step_ms
+        if self.simulate is not None and step_ms is not None:
+            raise UsageError("give either --simulate or --simulate-step-ms")
+        if step_ms is not None and not 0 <= step_ms < float("inf"):
+            raise UsageError(f"--simulate-step-ms {step_ms:g}: should be at least 0")
+        if self.simulate is not None:
+            known_gpu(self.simulate)
+
+    @property
+    def given(self) -> bool:
+        return self.simulate is not None or self.simulate_step_ms is not None
+
+    def gpu(self, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
+        """The GPU to simulate, with its step time for the batches of `source`.
+
+        If nobody chose a model, the step is that of the model which MyXTTS trains on a GPU.
+        """
+        if self.simulate_step_ms is not None:
+            step_ms = self.simulate_step_ms
+            return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"a GPU whose step takes {step_ms:g} ms")
+        assert self.simulate is not None
+        return _known_gpu(self.simulate, resolved, source)
 
 
-def simulated_gpu(
-    simulate: str | None, step_ms: float | None, resolved: ResolvedConfig, source: BatchSource
-) -> SimulatedGpu:
-    """What the two options say, for the batches of a source.
-
-    A model that nobody chose is the one that MyXTTS trains on a GPU, whatever it would train on this machine.
-    """
-    if step_ms is not None:
-        return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"an accelerator whose step takes {step_ms:g} ms")
-    assert simulate is not None
+def _known_gpu(name: str, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
     from myxtts.models.create import create_model
     from myxtts.training.step_parts import step_flops
 
-    gpu = known_gpu(simulate)
+    gpu = known_gpu(name)
     clips, frames, tokens = source.plan.batch_shapes().mean(axis=0).tolist()
     config = resolved.config
     if resolved.sources["model.size"].startswith(("default", "automatic")):
@@ -84,5 +97,5 @@ def simulated_gpu(
         seconds,
         f"{gpu.name}, model {config.model.size}, {clips:.0f} clips × {frames:.0f} frames × {tokens:.0f} tokens: "
         f"{flops / 1e12:.2f} TFLOP at {100 * ASSUMED_SHARE_OF_PEAK:.0f} % of {gpu.peak_teraflops:g} TFLOP/s, "
-        f"{1e3 * seconds:.1f} ms a step",
+        f"{1e3 * seconds:.1f} ms per step",
     )

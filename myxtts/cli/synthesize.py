@@ -1,100 +1,81 @@
-"""`myxtts synthesize` and `myxtts clone-voice`: text to a WAV file, each sentence written as soon as it is ready."""
+"""`myxtts synthesize` and `myxtts clone-voice`: speak a text into a WAV file, sentence by sentence."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from myxtts.cli.options import JsonOption, QuietOption
+from myxtts.cli.machine_config import start_tensorflow
+from myxtts.cli.options import CheckpointOption, command
 from myxtts.cli.output import emit, say
-from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.errors import TextError, UsageError
 
 if TYPE_CHECKING:
     from myxtts.inference.xtts_inference import Utterance
 
-CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of the checkpoint.")]
-SpeechConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="Refuse a checkpoint of another configuration than this.")
-]
-TextOption = Annotated[str | None, typer.Option("--text", help="What to say.")]
-TextFileOption = Annotated[Path | None, typer.Option("--text-file", help="A file with what to say, in UTF-8.")]
-SpeechLanguageOption = Annotated[
-    str | None, typer.Option("--language", help="Language of the text, e.g. fa; default: the checkpoint's.")
-]
-SpeedOption = Annotated[float, typer.Option("--speed", help="2 is twice as fast; 0.25 to 4.")]
-SeedOption = Annotated[
-    int,
-    typer.Option("--seed", min=0, max=2**31 - 1, help="Another one speaks a little differently (flow decoder)."),
-]
-OutputOption = Annotated[Path, typer.Option("--output", help="WAV file to write.")]
-PlotOption = Annotated[
-    Path | None, typer.Option("--plot", help="Write the mel and the alignment as a PNG to this file.")
-]
+
+@dataclass(frozen=True)
+class SpeechOptions:
+    """What to speak, how, and where to write it."""
+
+    checkpoint: CheckpointOption
+    text: Annotated[str | None, typer.Option("--text", help="Text to speak.")] = None
+    text_file: Annotated[Path | None, typer.Option("--text-file", help="File with the text to speak, in UTF-8.")] = (
+        None
+    )
+    language: Annotated[
+        str | None, typer.Option("--language", help="Language of the text, e.g. fa; default: the checkpoint's.")
+    ] = None
+    speed: Annotated[float, typer.Option("--speed", help="0.25 to 4; 2 is twice as fast.")] = 1.0
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, max=2**31 - 1, help="Other seeds speak a little differently (flow decoder only)."
+        ),
+    ] = 0
+    output: Annotated[Path, typer.Option("--output", help="WAV file to write.")] = Path("out.wav")
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Write a picture (PNG) of the mel and the alignment to this file.")
+    ] = None
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Fail if the checkpoint was trained with another configuration.")
+    ] = None
 
 
+@command()
 def synthesize(
-    checkpoint: CheckpointOption,
-    text: TextOption = None,
-    text_file: TextFileOption = None,
-    language: SpeechLanguageOption = None,
+    speech: SpeechOptions,
     reference: Annotated[
         Path | None, typer.Option("--reference", help="Recording of the voice to speak with.")
     ] = None,
-    speed: SpeedOption = 1.0,
-    seed: SeedOption = 0,
-    output: OutputOption = Path("out.wav"),
-    plot: PlotOption = None,
-    config: SpeechConfigOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Speak a text with a trained voice.
 
     Example: myxtts synthesize --checkpoint runs/voice/best --text "Hello there." --output hello.wav
     """
-    _speak(checkpoint, config, text, text_file, language, reference, speed, seed, output, plot, as_json)
+    _speak(speech, reference)
 
 
+@command()
 def clone_voice(
-    checkpoint: CheckpointOption,
+    speech: SpeechOptions,
     reference: Annotated[Path, typer.Option("--reference", help="Recording of the voice to speak with.")],
-    text: TextOption = None,
-    text_file: TextFileOption = None,
-    language: SpeechLanguageOption = None,
-    speed: SpeedOption = 1.0,
-    seed: SeedOption = 0,
-    output: OutputOption = Path("out.wav"),
-    plot: PlotOption = None,
-    config: SpeechConfigOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Speak a text with the voice of a recording of a few seconds.
 
     Example: myxtts clone-voice --checkpoint runs/voices/best --reference me.wav --text "Is this me?"
     """
-    _speak(checkpoint, config, text, text_file, language, reference, speed, seed, output, plot, as_json)
+    _speak(speech, reference)
 
 
-def _speak(
-    checkpoint: Path,
-    config_file: Path | None,
-    text: str | None,
-    text_file: Path | None,
-    language: str | None,
-    reference: Path | None,
-    speed: float,
-    seed: int,
-    output: Path,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    # What can be wrong without a model is said before seconds go into loading one.
-    text = _given_text(text, text_file)
+def _speak(speech: SpeechOptions, reference: Path | None) -> None:
+    # Report what is wrong with the options before TensorFlow takes seconds to load.
+    text = _given_text(speech.text, speech.text_file)
+    output, plot = speech.output, speech.plot
     if output.suffix.lower() != ".wav":
         raise UsageError(f"--output {output}: the file written is WAV; name it .wav")
     for path in (output, plot):
@@ -109,14 +90,14 @@ def _speak(
         audio_info(reference)
     if plot is not None:
         require_plotting()
-    config = None if config_file is None else XTTSConfig.from_yaml(config_file)
-    read = read_checkpoint(checkpoint)
+    config = None if speech.config is None else XTTSConfig.from_yaml(speech.config)
+    checkpoint = read_checkpoint(speech.checkpoint)
 
     start_tensorflow()
     from myxtts.inference.xtts_inference import XTTSInference
 
-    speaker = XTTSInference(read, config)
-    stream = speaker.stream(text, reference, language, speed, seed)
+    speaker = XTTSInference(checkpoint, config)
+    stream = speaker.stream(text, reference, speech.language, speech.speed, speech.seed)
     utterances = _write(output, stream, speaker.sample_rate)
     if plot is not None:
         symbols = [speaker.tokenizer.decode(utterance.tokens) for utterance in utterances]
@@ -144,7 +125,7 @@ def _speak(
         if plot is not None:
             console.print(f"{plot}: mel and alignment", markup=False)
 
-    emit(result, as_json, render)
+    emit(result, render)
 
 
 def _given_text(text: str | None, text_file: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""`myxtts text`: what becomes of a text, stage by stage."""
+"""`myxtts text`: show how a text is normalised and turned into symbols."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from myxtts.cli.options import JsonOption, QuietOption
+from myxtts.cli.options import command
 from myxtts.cli.output import emit
 from myxtts.errors import UsageError
 
@@ -15,25 +15,28 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+@command()
 def text(
-    written: Annotated[str, typer.Argument(metavar="TEXT", help="What to look at, as one would write it.")],
-    language: Annotated[str, typer.Option("--language", help="Its language, e.g. fa.")] = "en",
+    written: Annotated[str, typer.Argument(metavar="TEXT", help="The text, as one would write it.")],
+    language: Annotated[str, typer.Option("--language", help="Language of the text, e.g. fa.")] = "en",
     symbols: Annotated[str, typer.Option("--symbols", help="auto, graphemes or phonemes.")] = "auto",
     lexicon: Annotated[
         list[str] | None,
         typer.Option(
-            "--lexicon", metavar="LANGUAGE=FILE", help="Pronunciations, lines of word, tab, IPA; repeatable."
+            "--lexicon",
+            metavar="LANGUAGE=FILE",
+            help="File of pronunciations, each line a word, a tab and its IPA; repeatable.",
         ),
     ] = None,
     extra_language: Annotated[
         list[str] | None,
-        typer.Option("--extra-language", help="A language of espeak-ng beside the built-in ones; repeatable."),
+        typer.Option("--extra-language", help="Language of espeak-ng besides the built-in ones; repeatable."),
     ] = None,
-    add_blank: Annotated[bool, typer.Option("--add-blank", help="Show ids with blanks between them.")] = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    add_blank: Annotated[
+        bool, typer.Option("--add-blank", help="Put a blank between the symbols, as training does.")
+    ] = False,
 ) -> None:
-    """Show what becomes of a text: normalised, as symbols, as ids.
+    """Show a text normalised, as symbols, and as ids.
 
     Example: myxtts text "در ۱۴۰۳/۰۵/۱۲ آمد." --language fa
     """
@@ -73,7 +76,7 @@ def text(
         for name, value in rows.items():
             console.print(f"{name:<12}{value}", markup=False)
 
-    emit(result, as_json, render)
+    emit(result, render)
 
 
 def _language_and_file(entry: str) -> tuple[str, Path]:

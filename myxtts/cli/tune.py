@@ -1,4 +1,4 @@
-"""`myxtts tune`: a short measured search for the fastest settings on this machine."""
+"""`myxtts tune`: search the fastest settings for this machine by measuring them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
 from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
-from myxtts.cli.output import emit, say, table_text
-from myxtts.cli.simulated_gpu import SimulateOption, SimulateStepOption, require_simulation, simulated_gpu
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command, write_config
+from myxtts.cli.output import StageProgress, emit, say, table_text
+from myxtts.cli.simulated_gpu import SimulationOptions
 from myxtts.config.config import DataConfig
 from myxtts.errors import TrainingError, UsageError
 from myxtts.performance.tuning import NO_TIME
@@ -20,73 +19,59 @@ from myxtts.performance.tuning import NO_TIME
 if TYPE_CHECKING:
     from myxtts.performance.tuning import SettingsTrial, TuningResult
 
-_START = "as it is"
+_START = "starting settings"
 _NOTHING = "–"
 
 
+@command("data_path", "language", "preprocessing_mode", "batch_size", "cache_dir", "config", "preset", "settings")
 def tune(
-    data_path: options.DataPathOption = None,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    preprocessing_mode: options.ModeOption = None,
-    batch_size: options.BatchSizeOption = None,
-    cache_dir: options.CacheDirOption = None,
-    time_budget: Annotated[float, typer.Option("--time-budget", min=1, help="Seconds for the whole search.")] = 300.0,
+    given: ConfigOptions,
+    simulation: SimulationOptions,
+    time_budget: Annotated[
+        float, typer.Option("--time-budget", min=1, help="Seconds that the whole search may take.")
+    ] = 300.0,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps per measurement.")] = 20,
     frame_budget: Annotated[
         bool,
-        typer.Option("--frame-budget/--no-frame-budget", help="Try other batches as well, or leave them."),
+        typer.Option(
+            "--frame-budget/--no-frame-budget", help="Also try other batch sizes, or keep the configured one."
+        ),
     ] = True,
-    simulate: SimulateOption = None,
-    simulate_step_ms: SimulateStepOption = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Write the best configuration here.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write the best configuration to this file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Try workers, prefetch, precision and frame budget, and keep what is measurably faster.
 
-    Settings are judged by real training steps, or with `--simulate` by how well they feed a GPU that is not there.
-    The best is measured again in turns with the start; without a gain beyond noise the start is kept.
+    Settings are measured with real training steps or, with `--simulate`, by how busy they keep a simulated GPU.
+    The best settings are then measured again, in turns with those you started from, which are kept unless the gain is
+    larger than the noise.
 
     Example: myxtts tune --data-path ./data/ljspeech --time-budget 600 --output tuned.yaml
     """
-    require_simulation(simulate, simulate_step_ms)
+    simulation.require_valid()
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists; --force replaces it")
-    resolved = resolve_for_machine(
-        config,
-        preset,
-        settings,
-        data_path=data_path,
-        language=language,
-        preprocessing_mode=preprocessing_mode,
-        batch_size=batch_size,
-        cache_dir=cache_dir,
-    )
-    simulated = simulate is not None or simulate_step_ms is not None
+    resolved = resolve_for_machine(given)
     with loading_errors(), StageProgress() as bar:
-        tuned, unit = _search(
-            resolved, (simulate, simulate_step_ms) if simulated else None, steps, time_budget, frame_budget, bar
-        )
+        tuned, unit = _search(resolved, simulation, steps, time_budget, frame_budget, bar)
     best = resolved.config.model_copy(
         update={"data": DataConfig.model_validate(resolved.config.data.model_dump() | dict(tuned.changes))}
     )
     if output is not None:
-        options.write_config(best, output, overwrite=True)
+        write_config(best, output, overwrite=True)
     result: dict[str, Any] = tuned.to_dict() | {
         "unit": unit,
-        "simulated": simulated,
+        "simulated": simulation.given,
         "output": None if output is None else str(output),
     }
-    emit(result, as_json, lambda out: _render(out, tuned, unit, output))
+    emit(result, lambda out: _render(out, tuned, unit, output))
 
 
 def _search(
     resolved: MachineConfig,
-    simulated: tuple[str | None, float | None] | None,
+    simulation: SimulationOptions,
     steps: int,
     time_budget: float,
     frame_budget: bool,
@@ -105,19 +90,19 @@ def _search(
 
     step_seconds = None
     try:
-        if simulated is not None:
+        if simulation.given:
             source = TuningTrial(config, device, steps, 0.0, bar, dataset=resolved.dataset).source({})
-            gpu = simulated_gpu(*simulated, resolved, source)
+            gpu = simulation.gpu(resolved, source)
             say(f"simulated: {gpu.assumption}")
             step_seconds = gpu.step_seconds
         with TuningTrial(config, device, steps, step_seconds, bar, compiling, resolved.dataset) as trial:
-            # What a simulated step takes does not depend on the batch, so it cannot judge batches.
-            tried = axes(config, trial.source({}), frame_budget and simulated is None)
+            # A simulated step takes the same time for every batch, so it cannot compare batch sizes.
+            tried = axes(config, trial.source({}), frame_budget and not simulation.given)
             tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))
             trial.keep(tuned.changes)
             return tuned, trial.unit
     except TrialFailed as error:
-        raise TrainingError(f"the configuration itself cannot be measured: {error}") from None
+        raise TrainingError(f"the starting settings cannot be measured: {error}") from None
 
 
 def _line(trial: SettingsTrial, unit: str) -> str:
@@ -137,24 +122,27 @@ def _render(out: Console, tuned: TuningResult, unit: str, output: Path | None) -
         else:
             gain = f"{100 * (trial.rate / start - 1):+.1f} %" if start else _NOTHING
             rows.append((_name(trial), f"{trial.rate:,.1f}", gain))
-    out.print(table_text(("setting", unit, "against the start"), rows), markup=False)
+    out.print(table_text(("setting", unit, "gain"), rows), markup=False)
     for line in _conclusion(tuned):
         out.print(line, markup=False)
     if output is not None:
         out.print(f"written to {output}", markup=False)
     elif tuned.changes:
-        out.print("--output writes it into a configuration file", markup=False)
+        out.print("--output writes these settings into a configuration file", markup=False)
 
 
 def _conclusion(tuned: TuningResult) -> list[str]:
     comparison = tuned.comparison
     if len(tuned.trials) > 1 and all(trial.note == NO_TIME for trial in tuned.trials[1:]):
-        return ["the start is kept: there was no time to try anything else; raise --time-budget, or lower --steps"]
+        return [
+            "the starting settings are kept: there was no time to try others; raise --time-budget or lower --steps"
+        ]
     if comparison is None:
-        return ["nothing was faster than the start, which is kept"]
+        return ["nothing was faster: the starting settings are kept"]
     spread = f"{100 * (min(comparison.ratios) - 1):+.1f} to {100 * (max(comparison.ratios) - 1):+.1f} %"
-    measured = f"measured again in turns, {len(comparison.start)} rounds: {100 * comparison.gain:+.1f} % ({spread})"
+    rounds = f"{len(comparison.start)} rounds in turns with the starting settings"
+    measured = f"measured again, {rounds}: {100 * comparison.gain:+.1f} % ({spread})"
     if not tuned.changes:
-        return [measured, "that is no gain beyond noise: the start is kept"]
+        return [measured, "the gain is not larger than the noise: the starting settings are kept"]
     changes = ", ".join(f"{key}: {value}" for key, value in tuned.changes.items())
     return [measured, f"best: {changes}"]

@@ -1,4 +1,4 @@
-"""`myxtts verify-cache`: is the store of a data set as it was written, and if not, what is damaged."""
+"""`myxtts verify-cache`: find damage in the store of a data set, and repair it."""
 
 from __future__ import annotations
 
@@ -7,51 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli import options
-from myxtts.cli.output import emit
-from myxtts.cli.stage_progress import StageProgress
+from myxtts.cli.options import ConfigOptions, command
+from myxtts.cli.output import StageProgress, emit
 
 if TYPE_CHECKING:
     from myxtts.data.precompute import StoreCheck
 
 
+@command("data_path", "language", "num_workers", "cache_dir", "config", "preset", "settings")
 def verify_cache(
-    data_path: options.DataPathOption = None,
-    config: options.ConfigOption = None,
-    preset: options.PresetOption = None,
-    settings: options.SetOption = None,
-    language: options.LanguageOption = None,
-    num_workers: options.NumWorkersOption = None,
-    cache_dir: options.CacheDirOption = None,
+    given: ConfigOptions,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only sizes, index and manifest; otherwise every byte.")
+        bool, typer.Option("--quick", help="Check only sizes, index and manifest, not every byte.")
     ] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Compute what is damaged again, into a new version of the store.")
+        bool, typer.Option("--fix", help="Compute damaged clips again, into a new version of the store.")
     ] = False,
-    as_json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
 ) -> None:
     """Check the store of a data set, and list each damaged clip.
 
-    Ends with 1 if anything is damaged, unless `--fix` has repaired it.
+    The exit code is 1 if anything is damaged and `--fix` has not repaired it.
 
     Example: myxtts verify-cache --data-path ./data/ljspeech --fix
     """
     from myxtts.data.precompute import check_store
 
-    data = options.load_config(
-        config,
-        preset,
-        settings,
-        data_path=data_path,
-        language=language,
-        num_workers=num_workers,
-        cache_dir=cache_dir,
-    ).config.data
+    data = given.load().config.data
     with StageProgress() as progress:
         checked = check_store(data, quick=quick, fix=fix, progress=progress)
-    emit(_to_dict(checked, quick), as_json, lambda out: _render(out, checked, quick))
+    emit(_to_dict(checked, quick), lambda out: _render(out, checked, quick))
     if not checked.examination.sound and checked.repair is None:
         raise typer.Exit(1)
 
@@ -74,7 +58,7 @@ def _render(out: Console, checked: StoreCheck, quick: bool) -> None:
 
     examination = checked.examination
     what = "sizes, index and manifest" if quick else "every byte"
-    verdict = "sound" if examination.sound else f"{len(examination.damage):,} damaged"
+    verdict = "no damage" if examination.sound else f"{len(examination.damage):,} damaged"
     out.print(f"{examination.version}: {examination.clips:,} clips, {what}: {verdict}", markup=False)
     for damage in examination.damage:
         out.print(f"  {damage}", markup=False)
@@ -83,4 +67,4 @@ def _render(out: Console, checked: StoreCheck, quick: bool) -> None:
         counts = [f"{counts.computed:,} {COLUMNS[name].plural}" for name, counts in done.columns.items()]
         out.print(f"repaired in {done.version}: {' and '.join(counts)} computed again", markup=False)
     elif not examination.sound:
-        out.print("--fix computes them again", markup=False)
+        out.print("--fix computes the damaged clips again", markup=False)

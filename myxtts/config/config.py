@@ -8,12 +8,12 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from myxtts.config.levels import LEVELS
 from myxtts.config.messages import describe
 from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig
 from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
@@ -21,12 +21,15 @@ from myxtts.errors import ConfigError
 
 __all__ = [
     "ALIASES",
+    "LEVELS",
+    "LEVEL_KEY",
     "SECTIONS",
     "DataConfig",
     "ModelConfig",
     "TrainingConfig",
     "XTTSConfig",
     "create_default_config",
+    "level_settings",
     "section_of",
     "to_config_error",
     "valid_keys",
@@ -36,9 +39,37 @@ SECTIONS: dict[str, type[Section]] = {"model": ModelConfig, "data": DataConfig, 
 
 ALIASES = {alias: key for section in SECTIONS.values() for alias, key in section.aliases.items()}
 
+LEVEL_KEY = "training.optimization_level"
+
+_ENHANCED: dict[str, Any] = {
+    "training.enable_xla_compilation": True,
+    "training.mixed_precision": "auto",
+    "data.prefetch_to_gpu": True,
+    "data.enhanced_gpu_prefetch": True,
+}
+
+# An optimization level is a name for some ordinary settings. A setting that is given beside it wins.
+LEVELS: dict[str, dict[str, Any]] = {
+    "basic": {
+        "training.enable_xla_compilation": False,
+        "training.mixed_precision": "off",
+        "data.prefetch_to_gpu": False,
+        "data.enhanced_gpu_prefetch": False,
+    },
+    "enhanced": _ENHANCED,  # the default level, so these are the defaults of the keys
+    "experimental": _ENHANCED | {"data.preprocessing_mode": "runtime", "data.feature_device": "accelerator"},
+}
+
+
+def level_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the level in flat `section.key` values, without keys that are given there themselves."""
+    level = values.get(LEVEL_KEY)
+    settings = LEVELS.get(level, {}) if isinstance(level, str) else {}
+    return {key: value for key, value in settings.items() if key not in values}
+
 
 def section_of(key: str) -> str | None:
-    """The section a flat key belongs to, or None. Keys that lost their effect still belong to theirs."""
+    """The section of a flat key, or None. Obsolete keys have a section too."""
     key = ALIASES.get(key, key)
     for name, section in SECTIONS.items():
         if key in section.model_fields or key in section.obsolete:
@@ -47,21 +78,21 @@ def section_of(key: str) -> str | None:
 
 
 def valid_keys() -> dict[str, list[str]]:
-    """The keys of each section, and under "" what may stand at the top level: sections and flat keys."""
+    """The keys of each section; under "", what is allowed at the top level: sections and flat keys."""
     keys = {name: list(section.model_fields) for name, section in SECTIONS.items()}
     return {"": [*SECTIONS, *ALIASES, *(key for names in keys.values() for key in names)], **keys}
 
 
 class XTTSConfig(BaseModel):
-    """A complete configuration. Keys may be given by section or flat, since no name is in two sections."""
+    """A complete configuration. Keys can be given in their section, or flat: no name is in two sections."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, protected_namespaces=())
 
-    model: ModelConfig = Field(default_factory=lambda: ModelConfig(), description="What is trained")
+    model: ModelConfig = Field(default_factory=lambda: ModelConfig(), description="The model")
     data: DataConfig = Field(
-        default_factory=lambda: DataConfig(), description="Clips, features, and how they are loaded"
+        default_factory=lambda: DataConfig(), description="The data set, its features, and how batches are loaded"
     )
-    training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="How it is trained")
+    training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="Training")
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -71,7 +102,7 @@ class XTTSConfig(BaseModel):
     def _sort_into_sections(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        # What belongs to no section stays at the top level, where pydantic refuses it by name.
+        # A key of no section stays at the top level, where pydantic refuses it by name.
         sections = {key: value for key, value in values.items() if section_of(key) is None}
         for key, value in values.items():
             section = section_of(key)
@@ -94,17 +125,17 @@ class XTTSConfig(BaseModel):
             name, _, key = key.partition(".")
             section: Section = getattr(self, name)
             if key not in section.model_fields_set and getattr(section, key) != value:
-                # Not by assignment, which would validate again, and not in a section that the caller keeps.
+                # Assignment would validate again, and change a section object that the caller may still use.
                 self.__dict__[name] = section.model_copy(update={key: value})
         return self
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> XTTSConfig:
-        """Reads a file; keys that are not in it have their default.
+        """Reads a file; keys that are not in it get their default.
 
         Raises:
             ConfigError: the file is missing, not YAML, not a mapping, or has a wrong key or value; one line
-                for each thing that is wrong.
+                for each problem.
         """
         document = read_yaml(path)
         try:
@@ -113,7 +144,7 @@ class XTTSConfig(BaseModel):
             raise to_config_error(error, source=document.locate) from None
 
     def to_yaml(self, path: str | Path) -> None:
-        """Writes the configuration to `path`, each key with its description as a comment."""
+        """Writes the configuration to `path`, with the description of each key as a comment."""
         write_text(path, render_yaml(self, SECTIONS))
 
 
@@ -126,8 +157,8 @@ def to_config_error(error: ValidationError, source: Any = None) -> ConfigError:
     """A ConfigError with one line for each problem.
 
     Args:
-        error: what pydantic found when it validated an XTTSConfig.
-        source: a function from key to where it was given, e.g. `my.yaml:12`; none: the key alone.
+        error: pydantic's error from validating an XTTSConfig.
+        source: a function from a key to the place that set it, e.g. `my.yaml:12`; None: show only the key.
     """
     lines = []
     for key, message in describe(error, valid_keys()):

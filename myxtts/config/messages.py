@@ -1,4 +1,4 @@
-"""Turns what is wrong with a configuration into lines that say where it is and what is allowed."""
+"""Turns validation errors into lines that name the key and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
-# What YAML 1.1 takes for true or false unless it stands in quotes.
+# Words that YAML 1.1 reads as true or false unless they are in quotes.
 _YAML_TRUTHS = {"yes", "no", "on", "off", "true", "false"}
 _IN_QUOTES = "; write it in quotes"
 
 
 def nearest(key: str, valid: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the valid key closest to `key`, or nothing where none is close."""
+    """`; did you mean 'x'?` with the valid key closest to `key`, or nothing if none is close."""
     close = difflib.get_close_matches(key, list(valid), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def describe(error: ValidationError, valid_keys: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """One (key, message) pair for each thing that is wrong.
+    """One (key, message) pair for each problem.
 
     Args:
-        error: what pydantic found.
-        valid_keys: the keys of each section, and under "" what may stand at the top level.
+        error: pydantic's error.
+        valid_keys: the keys of each section; under "", what is allowed at the top level.
     """
     requirements: dict[str, list[str]] = {}
     inputs: dict[str, Any] = {}
@@ -35,7 +35,7 @@ def describe(error: ValidationError, valid_keys: Mapping[str, Iterable[str]]) ->
             section, name = ("", path[0]) if len(path) == 1 else (path[0], path[1])
             requirements[key] = [f"no such key{nearest(name, valid_keys.get(section, ()))}"]
             continue
-        # A value that may be a number or 'auto' fails once for each: together they are one line.
+        # A value that may be a number or 'auto' fails once for each type; report both in one line.
         requirements.setdefault(key, []).append(
             _requirement(item["type"], item["msg"], item.get("ctx", {}), item["input"])
         )
@@ -63,5 +63,5 @@ def _requirement(kind: str, message: str, context: Mapping[str, Any], value: Any
 
 
 def _is_union_branch(part: str) -> bool:
-    """Whether a location part is pydantic's name for a branch of a union and not a key."""
+    """Whether a part of a location is pydantic's name for a branch of a union, not a key."""
     return "[" in part or part in {"int", "float", "str", "constrained-int", "constrained-float"}

@@ -1,6 +1,6 @@
-"""Puts the layers of a configuration together and remembers which layer each value came from.
+"""Merges the layers of a configuration, and records which layer each value comes from.
 
-Command line over YAML file over preset over automatic tuning over default.
+The command line wins over the YAML file, then the preset, then automatic tuning, then the default.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from myxtts.config.automatic import automatic_values
-from myxtts.config.config import ALIASES, SECTIONS, XTTSConfig, section_of, to_config_error
-from myxtts.config.levels import LEVEL_KEY, level_settings
+from myxtts.config.config import (
+    ALIASES,
+    LEVEL_KEY,
+    SECTIONS,
+    XTTSConfig,
+    level_settings,
+    section_of,
+    to_config_error,
+)
 from myxtts.config.presets import load_preset
 from myxtts.config.yaml_file import Document, read_yaml
 from myxtts.hardware import Gpu, gpus
 
 DEFAULT = "default"
+GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ def resolve(
         yaml_path: a configuration file.
         preset: the name of a preset.
         command_line: flat keys; None is a value like any other.
-        machine: the GPUs to tune for; none: those of this machine.
+        machine: the GPUs to tune for; None: those of this machine.
 
     Raises:
         ConfigError: with the file and line, or the option, of each wrong key or value.
@@ -67,7 +74,7 @@ def resolve(
     sources: dict[str, str] = {}
     for layer in chosen:
         values = _flatten(layer.values)
-        # A level stands for settings of the layer it is given in: over lower layers, under its neighbours.
+        # The settings of a level win over lower layers, but not over other settings of the same layer.
         level = level_settings(values)
         merged |= level | values
         if level:
@@ -76,9 +83,10 @@ def resolve(
     if merged.get("data.auto_tune_performance", True) is not False and preset is None:
         if merged.get("training.device") == "cpu":
             machine = ()
-        values, name = automatic_values(gpus() if machine is None else machine)
-        for key, value in _flatten(values).items():
-            if key not in merged:
+        name = preset_for(gpus() if machine is None else machine)
+        for key, value in _flatten(load_preset(name)).items():
+            # Workers and prefetch stay `auto`: they depend on the CPUs of this process, not on the GPU.
+            if key not in merged and key not in ("data.num_workers", "data.prefetch_buffer_size"):
                 merged[key] = value
                 sources[key] = f"automatic ({name})"
 
@@ -90,11 +98,22 @@ def resolve(
     return ResolvedConfig(config, {key: sources.get(key, DEFAULT) for key in keys})
 
 
+def preset_for(gpus: Sequence[Gpu]) -> str:
+    """The preset for the first GPU: by its name, else by its memory; `cpu` without a GPU."""
+    if not gpus:
+        return "cpu"
+    name = gpus[0].name.lower().replace(" ", "")
+    for preset in ("rtx4090", "rtx3090", "rtx3060"):
+        if preset in name:
+            return preset
+    return "rtx3090" if gpus[0].memory_bytes >= 20 * GIB else "rtx3060"
+
+
 def _where(key: str, sources: Mapping[str, str], document: Document | None) -> str:
     source = sources.get(key)
     if document is not None and source in (None, document.path):
         location = document.locate(key)
-        # A flat key stands in the file without its section.
+        # In the file, a flat key has no section.
         return location if location != document.path else document.locate(key.rpartition(".")[2])
     return source or ""
 

@@ -1,7 +1,7 @@
-"""The three sections of a configuration. Every key has a description, and something that reads it.
+"""The three sections of a configuration. Every key has a description, and code that reads it.
 
-A key name belongs to one section only, so that a value can be given flat (`XTTSConfig(batch_size=48)`,
-`--batch-size 48`) without saying which section it is in.
+A key name is in one section only, so a value can be given flat, without its section: `XTTSConfig(batch_size=48)`,
+`--batch-size 48`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9-]+)?$")]
 
 
 class Section(BaseModel):
-    """A group of keys. Unknown keys are refused; keys of old files without effect are dropped aloud."""
+    """A group of keys. Unknown keys are refused; obsolete keys of old files are dropped with a warning."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False, protected_namespaces=())
 
     title: ClassVar[str]
     aliases: ClassVar[dict[str, str]] = {}  # other names of keys
-    obsolete: ClassVar[dict[str, str]] = {}  # keys without effect, and why
+    obsolete: ClassVar[dict[str, str]] = {}  # keys that no longer have an effect, and why
 
     @model_validator(mode="before")
     @classmethod
@@ -57,7 +57,7 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """What is trained."""
+    """The model."""
 
     title: ClassVar[str] = "model"
 
@@ -71,17 +71,17 @@ class ModelConfig(Section):
             "flow for base"
         ),
     )
-    flow_steps: Int = Field(10, ge=1, le=1000, description="Euler steps of the flow decoder when speaking")
+    flow_steps: Int = Field(10, ge=1, le=1000, description="Euler steps of the flow decoder in synthesis")
 
 
 class DataConfig(Section):
-    """Where the clips are, what is computed from them, and how they reach the accelerator."""
+    """The data set, the features computed from it, and how batches are loaded."""
 
     title: ClassVar[str] = "data"
     aliases: ClassVar[dict[str, str]] = {"data_path": "dataset_path"}
     obsolete: ClassVar[dict[str, str]] = {
-        "shuffle_buffer_multiplier": "every epoch is a full shuffle of indices, without a buffer",
-        "memory_cache": "the store is memory-mapped, the page cache is the only cache",
+        "shuffle_buffer_multiplier": "every epoch shuffles all clips, without a buffer",
+        "memory_cache": "the store is memory-mapped; the page cache is the only cache",
     }
 
     dataset_path: Name = Field(
@@ -93,7 +93,7 @@ class DataConfig(Section):
     wavs_dir: Name = Field("wavs", description="Folder of the audio files, relative to dataset_path")
     metadata_train_file: Name | None = Field(
         None,
-        description="Metadata of a separate training set (with metadata_eval_file; splits are then not used)",
+        description="Metadata of a separate training set; needs metadata_eval_file, and replaces the splits",
     )
     wavs_train_dir: Name | None = Field(None, description="Audio folder of the separate training set; none: wavs_dir")
     metadata_eval_file: Name | None = Field(None, description="Metadata of a separate validation set")
@@ -105,74 +105,84 @@ class DataConfig(Section):
         0.05,
         ge=0,
         lt=1,
-        description="Share of clips for validation; what the two leave over is the test split",
+        description="Share of clips for validation; the rest is the test split",
     )
-    split_seed: Int = Field(0, ge=0, description="Seed of the split; a clip's side depends on this and its id only")
+    split_seed: Int = Field(
+        0, ge=0, description="Seed of the split; the split of a clip depends only on this and on its id"
+    )
     speaker_pattern: Name | None = Field(
         None,
         description=(
-            "Regular expression on the clip's id whose first group is the speaker, e.g. '^(p[0-9]+)_'; "
-            "none: the speaker column, or one speaker"
+            "Regular expression for the clip's id; its first group is the speaker, e.g. '^(p[0-9]+)_'; "
+            "none: the speaker column of the metadata, or one speaker"
         ),
     )
     language: LanguageCode = Field("en", description="Language of clips that do not name one")
     extra_languages: list[LanguageCode] = Field(
         default_factory=list,
-        description=("Languages beside the built-in 17, by espeak-ng's codes; only ever append, positions are ids"),
+        description=(
+            "espeak-ng codes of languages besides the built-in 17; only append, since the position is the id"
+        ),
     )
 
     text_symbols: Literal["auto", "graphemes", "phonemes"] = Field(
         "auto",
         description=(
-            "What the model reads: graphemes, phonemes (needs the speech extra), or auto: phonemes where installed"
+            "What the model reads: graphemes, phonemes (needs the speech extra), or auto: phonemes if it is installed"
         ),
     )
-    add_blank: bool = Field(True, description="Put a blank between symbols, which gives the aligner room")
+    add_blank: bool = Field(True, description="Put a blank between symbols, which makes alignment easier")
     lexicons: dict[LanguageCode, Name] = Field(
         default_factory=dict,
-        description="Pronunciation lexicon per language: a file of word<TAB>ipa lines, looked up first",
+        description="Pronunciation lexicon for each language: a file of word<TAB>ipa lines, used before espeak-ng",
     )
 
-    sample_rate: Int = Field(22050, ge=4000, le=192000, description="Samples per second; other audio is resampled")
+    sample_rate: Int = Field(
+        22050, ge=4000, le=192000, description="Samples per second; audio with another rate is resampled"
+    )
     n_fft: Int = Field(1024, ge=16, le=16384, description="FFT size of the mel spectrogram, in samples")
     win_length: Int = Field(1024, ge=16, le=16384, description="Window length, in samples (at most n_fft)")
     hop_length: Int = Field(256, ge=1, le=16384, description="Samples between frames (at most n_fft)")
-    n_mels: Int = Field(80, ge=1, le=512, description="Mel bands")
+    n_mels: Int = Field(80, ge=1, le=512, description="Number of mel bands")
     mel_fmin: Float = Field(0.0, ge=0, description="Lowest frequency of the mel bands, in Hz")
     mel_fmax: Float = Field(
         8000.0, gt=0, description="Highest frequency of the mel bands, in Hz (at most half the sample rate)"
     )
-    log_floor: Float = Field(1e-5, gt=0, description="Smallest magnitude before the logarithm")
+    log_floor: Float = Field(1e-5, gt=0, description="Smaller magnitudes are raised to this before the logarithm")
     trim_silence: bool = Field(False, description="Cut silence at both ends of each clip")
-    trim_db: Float = Field(40.0, gt=0, description="Silence is this many dB below the clip's loudest frame")
+    trim_db: Float = Field(40.0, gt=0, description="Silence is at least this many dB below the clip's loudest frame")
 
     preprocessing_mode: Literal["auto", "precompute", "runtime"] = Field(
         "auto",
         description=(
-            "auto: store if the disk has room; precompute: a complete store or no training; runtime: "
-            "compute while training, write nothing"
+            "auto: build a store if the disk has room; precompute: train only from a complete store; runtime: "
+            "compute features while training, without a store"
         ),
     )
     cache_dir: Name | None = Field(
         None,
         description=(
             "Folder of the feature stores; none: cached_features in the data set's folder, or the user's "
-            "cache folder if that is read-only"
+            "cache folder if the data set is read-only"
         ),
     )
     cache_verification: bool = Field(True, description="Check sizes, index and manifest whenever a store is opened")
     auto_rebuild_mel_cache: bool = Field(
-        True, description="Rebuild stored mels when audio settings changed; false: stop and name them"
+        True,
+        description="Compute stored mels again when audio settings have changed; false: stop, and list the changes",
     )
     auto_rebuild_token_cache: bool = Field(
-        True, description="Rebuild stored tokens when text settings changed; false: stop and name them"
+        True,
+        description="Compute stored tokens again when text settings have changed; false: stop, and list the changes",
     )
     mel_dtype: Literal["float16", "float32"] = Field(
-        "float16", description="Stored precision of mels; float16 is half the disk and twice the speed"
+        "float16", description="Precision of stored mels; float16 needs half the disk space and loads faster"
     )
     enable_memory_mapping: bool = Field(
         True,
-        description=("Map the store; false reads it into memory at start (small data sets, network file systems)"),
+        description=(
+            "Memory-map the store; false: read all of it into memory at the start (small data sets, network disks)"
+        ),
     )
 
     batch_size: Int = Field(32, ge=1, le=65536, description="Clips per batch")
@@ -180,33 +190,39 @@ class DataConfig(Section):
         None,
         ge=1,
         description=(
-            "Frame budget per batch in place of batch_size: more short clips, fewer long ones, constant memory"
+            "Mel frames per batch, instead of batch_size: more clips in a batch if they are short; constant memory"
         ),
     )
-    max_mel_frames: Int = Field(1024, ge=1, description="Longest clip in mel frames (1024 are 11.9 s)")
-    max_tokens: Int = Field(512, ge=1, description="Longest text in tokens, blanks included")
+    max_mel_frames: Int = Field(1024, ge=1, description="Longest clip, in mel frames (1024 frames are 11.9 s)")
+    max_tokens: Int = Field(512, ge=1, description="Longest text, in tokens, with blanks")
     long_clips: Literal["skip", "crop"] = Field(
-        "skip", description="Clips over max_mel_frames or max_tokens are left out (and counted), or cropped"
+        "skip",
+        description="Leave out clips over max_mel_frames or max_tokens (and report how many), or crop them",
     )
-    num_buckets: Int = Field(6, ge=1, le=64, description="Batch shapes; each is compiled once, more of them pad less")
+    num_buckets: Int = Field(
+        6, ge=1, le=64, description="Number of batch shapes; each is compiled once, and more shapes mean less padding"
+    )
     reference_seconds: Float = Field(
         3.0,
         ge=0,
         le=60,
-        description=("Length of the reference crop of the same speaker in each batch, for voice cloning; 0: none"),
+        description=(
+            "Seconds of speech of the same speaker that come with each clip, to learn voice cloning; 0: none"
+        ),
     )
     num_workers: Annotated[Int, Field(ge=1, le=1024)] | Auto = Field(
-        "auto", description="Parallel workers for computing and loading; auto: the CPUs this process may use"
+        "auto",
+        description="Parallel workers that compute features and load batches; auto: the CPUs this process may use",
     )
     prefetch_buffer_size: Annotated[Int, Field(ge=1, le=1024)] | Auto = Field(
-        "auto", description="Batches prepared ahead on the host; auto: from the number of workers"
+        "auto", description="Batches to prepare ahead in host memory; auto: two per worker, 4 to 16"
     )
     use_tf_native_loading: bool = Field(
         True,
-        description="Load in graph; false: through Python, a batch at a time (--disable-tf-native-loading)",
+        description="Load in graph; false: through Python, one batch at a time (--disable-tf-native-loading)",
     )
     prefetch_to_gpu: bool = Field(
-        True, description="Move batches to the GPU ahead of the step (--disable-gpu-prefetch)"
+        True, description="Copy batches to the GPU ahead of the step (--disable-gpu-prefetch)"
     )
     enhanced_gpu_prefetch: bool = Field(
         True, description="Keep more than one batch on the GPU (--disable-gpu-prefetch)"
@@ -214,16 +230,16 @@ class DataConfig(Section):
     optimize_cpu_gpu_overlap: bool = Field(
         True,
         description=(
-            "Prepare batches while the device works; false: synchronous, no prefetch, no parallel map "
+            "Prepare batches while the device works; false: load each batch only when the step needs it "
             "(--disable-cpu-gpu-overlap)"
         ),
     )
     feature_device: Literal["host", "accelerator"] = Field(
         "host",
-        description=("Where runtime mode computes mels: on the host, or inside the compiled step from int16 audio"),
+        description=("Where runtime mode computes mels: on the host, or from int16 audio in the compiled step"),
     )
     auto_tune_performance: bool = Field(
-        True, description="Choose what nobody set from the machine: preset by GPU, workers by CPUs"
+        True, description="Tune keys that are not set for this machine: a preset by its GPU, workers by its CPUs"
     )
 
     @model_validator(mode="after")
@@ -261,7 +277,7 @@ class DataConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How it is trained."""
+    """Training."""
 
     title: ClassVar[str] = "training"
 
@@ -269,27 +285,31 @@ class TrainingConfig(Section):
     max_steps: Int | None = Field(
         None, ge=1, description="Stop after this many optimizer steps; none: after the epochs"
     )
-    seed: Int = Field(0, ge=0, lt=2**63, description="Seed of weights, order and noise")
-    deterministic: bool = Field(False, description="Same seed, same losses, bit for bit (slower)")
+    seed: Int = Field(
+        0, ge=0, lt=2**63, description="Seed of the initial weights, the order of the clips and the noise"
+    )
+    deterministic: bool = Field(False, description="The same seed gives the same losses, bit for bit (slower)")
     device: Literal["auto", "cpu", "gpu"] = Field(
         "auto", description="Where to train; auto: the GPU if TensorFlow can use one"
     )
     optimization_level: Literal["basic", "enhanced", "experimental"] = Field(
         "enhanced",
         description=(
-            "basic: graph only; enhanced: XLA, mixed precision on a GPU, device prefetch; experimental: "
-            "features on the device as well"
+            "basic: graph only; enhanced: XLA, mixed precision on a GPU, prefetch to the GPU; experimental: also "
+            "compute features on the GPU"
         ),
     )
-    enable_graph_mode: bool = Field(True, description="Compile the step into a graph; false is for debugging only")
+    enable_graph_mode: bool = Field(True, description="Compile the step into a graph; false: only for debugging")
     enable_xla_compilation: bool = Field(True, description="Compile the step with XLA")
-    enable_eager_debug: bool = Field(False, description="Run the step eagerly, line by line, for debugging only")
+    enable_eager_debug: bool = Field(False, description="Run the step eagerly, line by line; only for debugging")
     mixed_precision: Literal["auto", "off", "float16", "bfloat16"] = Field(
         "auto",
-        description=("Compute type of the step; auto: float16 or bfloat16 on a GPU that gains from it, off on a CPU"),
+        description=(
+            "Number format of the step; auto: float16 or bfloat16 on a GPU that is faster with it, off on a CPU"
+        ),
     )
     gpu_memory_limit_mb: Int | None = Field(
-        None, ge=256, description="Upper limit of GPU memory in MiB; none: grows as needed"
+        None, ge=256, description="Most GPU memory to use, in MiB; none: as much as needed"
     )
 
     learning_rate: Float = Field(1e-3, gt=0, le=1, description="Peak learning rate of AdamW")
@@ -300,29 +320,31 @@ class TrainingConfig(Section):
     adam_beta2: Float = Field(0.98, ge=0, lt=1, description="Second moment decay of AdamW")
     weight_decay: Float = Field(0.01, ge=0, le=1, description="Decoupled weight decay of AdamW")
     gradient_clip_norm: Float | None = Field(
-        1.0, gt=0, description="Global norm to which gradients are clipped; none: not clipped"
+        1.0, gt=0, description="Clip gradients to this global norm; none: do not clip"
     )
     gradient_accumulation_steps: Int = Field(1, ge=1, description="Batches per optimizer step")
     ema_decay: Float | None = Field(
         0.999,
         gt=0,
         lt=1,
-        description="Decay of the averaged weights used for speaking, less in short runs; none: no average",
+        description="Decay of the averaged weights that synthesis uses; lower in short runs; none: no average",
     )
     freeze_alignment_after: Int | None = Field(
-        None, ge=1, description="Keep and reuse alignments from this step on; none: search in every step"
+        None,
+        ge=1,
+        description="After this step, store each clip's alignment and reuse it; none: search in every step",
     )
 
     checkpoint_dir: Name = Field("./runs/default", description="Folder of the run: checkpoints, logs, timing")
-    keep_checkpoints: Int = Field(3, ge=1, description="Newest checkpoints to keep, besides the best")
+    keep_checkpoints: Int = Field(3, ge=1, description="Number of newest checkpoints to keep, besides the best one")
     save_every: Int = Field(1000, ge=1, description="Steps between checkpoints")
     validate_every: Int = Field(1000, ge=1, description="Steps between validations")
     early_stopping_patience: Int | None = Field(
         None, ge=1, description="Stop after this many validations without a better loss; none: never"
     )
     max_nonfinite_steps: Int = Field(
-        10, ge=1, description="Stop after this many steps in a row with a loss or gradient that is not finite"
+        10, ge=1, description="Stop after this many steps in a row whose loss or gradient is not finite"
     )
-    log_every: Int = Field(50, ge=1, description="Steps between readings of the losses from the device")
+    log_every: Int = Field(50, ge=1, description="Steps after which the losses are read from the device")
     report_every_epochs: Int = Field(10, ge=1, description="Epochs between performance reports")
     enable_tensorboard: bool = Field(True, description="Write TensorBoard logs into the run's folder")

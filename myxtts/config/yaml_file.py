@@ -1,4 +1,4 @@
-"""Configuration files: reading with the line of every key, writing with a comment for every key."""
+"""Reads configuration files with the line number of each key, and writes them with a comment for each key."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pydantic import BaseModel
 
 from myxtts.errors import ConfigError
 
-LARGEST_FILE = 1 << 20  # a configuration is a few kilobytes; a data file given by mistake is not read to its end
+LARGEST_FILE = 1 << 20  # a configuration has a few kilobytes; do not read a data file that was given by mistake
 DEEPEST_NESTING = 20
 
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file and where its keys stand."""
+    """A parsed file, with the line of each key."""
 
     path: str
     values: dict[str, Any]
     lines: dict[str, int]
 
     def locate(self, key: str) -> str:
-        """`file:line` of a key such as `data.batch_size`, or of its nearest parent, or the file."""
+        """`file:line` of a key such as `data.batch_size` or of its nearest parent; else the file."""
         while key:
             if key in self.lines:
                 return f"{self.path}:{self.lines[key]}"
@@ -41,7 +41,7 @@ def read_yaml(path: str | Path) -> Document:
     """Parses a file whose top level is a mapping of strings.
 
     Raises:
-        ConfigError: with one line that says what the file is instead.
+        ConfigError: it is something else; one line says what.
     """
     try:
         with open(path, "rb") as file:
@@ -51,7 +51,7 @@ def read_yaml(path: str | Path) -> Document:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > LARGEST_FILE:
-        raise ConfigError(f"{path}: over 1 MiB, not a configuration")
+        raise ConfigError(f"{path}: larger than 1 MiB, so it is not a configuration")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -69,7 +69,7 @@ def read_yaml(path: str | Path) -> Document:
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply to be a configuration") from None
     if values is None:
-        raise ConfigError(f"{path}: empty; 'myxtts create-config' writes a complete file")
+        raise ConfigError(f"{path}: is empty; 'myxtts create-config' writes a complete file")
     if not isinstance(values, dict) or not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{path}: the top level should be a mapping such as 'data: {{batch_size: 32}}'")
     lines: dict[str, int] = {}
@@ -91,7 +91,7 @@ def render_yaml(config: BaseModel, sections: Mapping[str, type[BaseModel]]) -> s
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replaces a file in one step, so that a reader or a crash never sees half of it."""
+    """Replaces a file in one step: nobody ever sees half of it, even after a crash."""
     path = Path(path)
     temporary = None
     try:
@@ -111,7 +111,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _scalar(value: Any) -> str:
-    # Line separators beyond ASCII do not survive PyYAML unescaped; whatever a terminal would not show is escaped.
+    # PyYAML loses line separators beyond ASCII unless they are escaped, so escape all that is not printable.
     readable = json.dumps(value, ensure_ascii=False).isprintable()
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=readable, width=2**31, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")

@@ -1,1 +1,1 @@
-"""A data set that needs no download: sentences of our own, spoken by espeak-ng."""
+"""Generates a data set that needs no download: our own sentences, spoken by espeak-ng."""

@@ -1,4 +1,4 @@
-"""A small English grammar. Everything happens in the past, so that no verb has to agree with its subject."""
+"""A small English grammar. All verbs are in the past tense, so that each fits every subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small Persian grammar. All is singular and past, so that every verb fits every subject."""
+"""A small Persian grammar. All verbs are in the past tense, singular, so that each fits every subject."""
 
 from __future__ import annotations
 

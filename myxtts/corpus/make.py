@@ -1,12 +1,11 @@
-"""Makes a data set in LJSpeech's layout, spoken by espeak-ng: nothing to download, any size, many voices.
+"""Generates a data set in LJSpeech's layout with espeak-ng: no download, any size, many voices.
 
-    OUT/corpus.json     what it was made with, written first
+    OUT/corpus.json     the settings, written first
     OUT/wavs/<id>.wav   mono, 16-bit PCM, each put in place by rename
-    OUT/metadata.csv    written last, by rename: where it exists, the corpus is complete
+    OUT/metadata.csv    written last, by rename: if it exists, the corpus is complete
 
-The same settings give the same bytes. Clips are spoken in chunks of a fixed size, each in a process of its
-own (the worker's docstring says why), so the number of workers changes nothing. A run that was interrupted
-continues with the chunks that are not complete.
+The same settings give the same bytes, with any number of workers: clips are spoken in chunks of a fixed size, each in
+its own process (`worker.py` says why). A run that was interrupted continues with the incomplete chunks.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ _WAV_HEADER_BYTES = 44
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that is complete.
+    """A complete corpus.
 
     Attributes:
         path: its folder.
-        clips: how many it has.
-        spoken: how many of them this run made; the rest was there.
-        seconds: of speech.
-        speakers: names.
-        languages: codes.
+        clips: number of clips.
+        spoken: number of clips that this run made; the others existed.
+        seconds: length of the speech.
+        speakers: their names.
+        languages: their codes.
     """
 
     path: str
@@ -67,25 +66,25 @@ def make_corpus(
     workers: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """Speaks a corpus into a folder, or completes one that was interrupted.
+    """Generates a corpus, or completes one that was interrupted.
 
     Args:
-        out: a folder that is new, empty, or holds a corpus of the same settings.
-        settings: what to make.
-        workers: processes at a time; none: the CPUs this process may use.
-        on_progress: called with the number of clips that were done since the last call, from the worker
-            threads, one at a time.
+        out: folder that is new, empty, or holds a corpus with the same settings.
+        settings: of the corpus.
+        workers: number of parallel processes; None: the CPUs this process may use.
+        on_progress: called with the number of clips finished since the last call; by worker threads, one at a
+            time.
 
     Raises:
         MissingExtraError: the `speech` extra is not installed.
-        UsageError: settings that cannot be met, or a folder with something else in it.
-        DataError: a text file that cannot be used.
+        UsageError: the settings cannot be met, or the folder holds something else.
+        DataError: the text file cannot be used.
     """
     if not available():
-        raise MissingExtraError("a spoken corpus", "speech")
+        raise MissingExtraError("generating a corpus", "speech")
     espeak = Espeak()
     for language in settings.languages:
-        espeak.phonemes((), language)  # an unknown language is refused before anything is written
+        espeak.phonemes((), language)  # refuses an unknown language before anything is written
     plan = plan_corpus(settings)
     description = _describe(settings, plan, espeak.version)
     folder = Path(out).absolute()
@@ -98,7 +97,7 @@ def make_corpus(
 
 
 def _describe(settings: CorpusSettings, plan: Sequence[PlannedClip], espeak_version: str) -> dict[str, Any]:
-    """What goes into the description file; the hash covers what the settings do not say: words, voices."""
+    """The content of the description file. The hash covers what the settings do not show: words and voices."""
     content = json.dumps([CHUNK_CLIPS, [asdict(clip) for clip in plan]]).encode()
     return {
         "format": _FORMAT,
@@ -115,7 +114,7 @@ def _describe(settings: CorpusSettings, plan: Sequence[PlannedClip], espeak_vers
 
 
 def _claim(folder: Path, description: dict[str, Any]) -> None:
-    """Makes sure that the folder is ours to write to, and describes the corpus in it."""
+    """Refuses a folder with anything else in it, and writes the description of the corpus."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def _claim(folder: Path, description: dict[str, Any]) -> None:
             changes = ", ".join(f"{key} {existing.get(key)} (now {description[key]})" for key in keys)
             raise UsageError(f"{folder}: holds a corpus made with other settings: {changes}; choose another folder")
     elif any(folder.iterdir()):
-        raise UsageError(f"{folder}: is not empty, and what is in it is not a corpus; choose another folder")
+        raise UsageError(f"{folder}: is not empty, and does not hold a corpus; choose another folder")
     else:
         _write_text(path, json.dumps(description, indent=2) + "\n")
 
@@ -171,7 +170,7 @@ def _complete(
     if missing:
         metadata.unlink(missing_ok=True)
         _speak_chunks(missing, wavs, settings.sample_rate, workers, on_progress)
-    for part in wavs.glob("*.part"):  # of a run that was killed
+    for part in wavs.glob("*.part"):  # left by a run that was killed
         part.unlink()
     if not metadata.exists():
         _write_text(metadata, _metadata_text(settings, plan))
@@ -205,7 +204,7 @@ def _speak_chunks(
             )
             running.add(process)
         with process:
-            # A process that dies at once does not read its task; it has said why.
+            # A process that fails at once does not read its task; it has printed why.
             with suppress(BrokenPipeError), cast(IO[str], process.stdin) as stdin:
                 stdin.write(_task(chunk, wavs, sample_rate))
             for _ in cast(IO[str], process.stdout):
@@ -241,13 +240,13 @@ def _task(chunk: Sequence[PlannedClip], wavs: Path, sample_rate: int) -> str:
             "rate_wpm": clip.speaker.rate_wpm,
             "pitch": clip.speaker.pitch,
         }
-        for clip in sorted(chunk, key=lambda clip: clip.language)  # changing the voice costs as much as speaking
+        for clip in sorted(chunk, key=lambda clip: clip.language)  # changing the voice takes as long as speaking
     ]
     return json.dumps({"sample_rate": sample_rate, "clips": clips})
 
 
 def _metadata_text(settings: CorpusSettings, plan: Sequence[PlannedClip]) -> str:
-    """LJSpeech's three columns; named ones where speaker or language do not go without saying."""
+    """LJSpeech's three columns; named columns if there are several speakers or another language."""
     if settings.speakers == 1 and settings.languages == ("en",):
         rows = [[clip.id, clip.text, clip.text] for clip in plan]
     else:

@@ -1,6 +1,6 @@
-"""Clips of noise for measuring: as long as LJSpeech's, with sentences about as long as they would take to say.
+"""Clips of noise to measure with: as long as LJSpeech's, with texts of matching length.
 
-Loading and computing cost the same whatever is heard, so this needs no speech engine and takes a second.
+Loading and computing take the same time for noise as for speech, and noise needs no speech engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from myxtts.errors import MyXTTSError
 
 SAMPLE_RATE = 22050
 
-# LJSpeech: 1.1 to 10.1 s, 6.6 s on average, most of them long; said at 15 characters a second.
+# LJSpeech: 1.1 to 10.1 s, 6.6 s on average, most clips long, 15 characters per second.
 _SHORTEST, _MOST_LIKELY, _LONGEST = 1.1, 8.5, 10.1
 _CHARACTERS_PER_SECOND = 15
 
@@ -42,7 +42,7 @@ def make_noise(folder: Path, clips: int, seed: int = 0) -> Path:
 
 
 def _text(words: list[str], number: int, seconds: float) -> str:
-    """Words up to the length, beginning with another one for every clip."""
+    """Words for so many seconds, starting at another word for every clip."""
     text = ""
     place = number * 7
     while len(text) < _CHARACTERS_PER_SECOND * seconds:

@@ -1,4 +1,4 @@
-"""Which clips a generated corpus has: who says what, in which language."""
+"""The clips of a generated corpus: who says what, in which language."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from myxtts.corpus.voices import SpeakerVoice, first_voices
 from myxtts.errors import DataError, UsageError
 
 DEFAULT_CLIPS = 200
-_SHOWN = 3  # wrong lines that an error message quotes
+_SHOWN = 3  # wrong lines that an error message shows
 
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """What decides the bytes of a corpus.
+    """The settings of a corpus. They decide every byte of it.
 
     Attributes:
-        clips: how many; none: each line of the text file once (by every speaker, with `same_sentences`), or
+        clips: number of clips; None: each line of the text file once (once per speaker with `same_sentences`), or
             200 without a text file.
-        speakers: how many voices share them, in blocks of equal size.
+        speakers: number of voices; each speaks a block of clips of equal size.
         languages: codes that espeak-ng knows; every speaker speaks all of them in turn.
         seed: of the sentences.
         sample_rate: in Hz.
-        text_file: UTF-8, a sentence a line, for one language; lines are used in order, and again from the top
-            when there are more clips. None: the built-in sentences.
-        same_sentences: every speaker says the same sentences; otherwise no sentence is said twice.
+        text_file: in UTF-8, one sentence per line, for one language. Lines are used in order, and again from the
+            top if there are more clips. None: the built-in sentences.
+        same_sentences: every speaker speaks the same sentences; otherwise no sentence is spoken twice.
     """
 
     clips: int | None = None
@@ -59,7 +59,7 @@ class CorpusSettings:
 
     @property
     def total_clips(self) -> int:
-        """How many clips these settings make; raises as `lines` does."""
+        """The number of clips of these settings. Raises as `lines` does."""
         if self.clips is not None:
             return self.clips
         if self.lines is None:
@@ -122,5 +122,5 @@ def _read_text_file(path: str | os.PathLike[str]) -> list[str]:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         raise DataError("\n".join(wrong[:_SHOWN] + more))
     if not lines:
-        raise DataError(f"{os.fspath(path)}: has no sentence; it should be text with one a line")
+        raise DataError(f"{os.fspath(path)}: has no sentence; it should have one per line")
     return lines

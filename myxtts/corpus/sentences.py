@@ -1,8 +1,7 @@
-"""Sentences to speak where no text file is given: English and Persian, from a grammar each.
+"""The built-in sentences, English and Persian, each from a grammar.
 
-They are made to train on, not to be true: plain words that between them use every phoneme of the language
-often, in sentences of one to ten seconds when spoken. A seed gives the same sentences in every run, and more
-of them only add.
+They are made for training: common words that use every phoneme of the language often, in sentences that take one to
+ten seconds to speak. A seed always gives the same sentences; asking for more only adds some at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from myxtts.corpus.grammar_en import ENGLISH
 from myxtts.corpus.grammar_fa import PERSIAN
 from myxtts.errors import UsageError
 
-# A grammar gives each symbol its alternatives; `{symbol}` inside one stands for another choice.
+# A grammar maps a symbol to its alternatives. `{symbol}` in an alternative is replaced by one of that symbol.
 Grammar = Mapping[str, Sequence[str]]
 
 GRAMMARS: dict[str, Grammar] = {"en": ENGLISH, "fa": PERSIAN}
@@ -25,7 +24,7 @@ _SYMBOL = re.compile(r"\{(\w+)\}")
 
 
 def sentences(language: str, seed: int, count: int) -> list[str]:
-    """The first `count` sentences of a language under a seed, no two of them the same.
+    """The first `count` sentences of a language for a seed, all different.
 
     Raises:
         UsageError: there is no grammar for the language.
@@ -43,14 +42,14 @@ def sentences(language: str, seed: int, count: int) -> list[str]:
 
 
 def _sentence(grammar: Grammar, seed: str) -> str:
-    # `random()` is the one method whose sequence Python promises to keep.
+    # Python guarantees the sequence of `random()` only, of no other method.
     draw = random.Random(seed).random
     used: set[str] = set()
 
     def expand(symbol: str) -> str:
         choices = grammar[symbol]
         start = int(draw() * len(choices))
-        # A word already in the sentence is passed over, so that nobody meets themselves.
+        # Skip what is already in the sentence, so that nobody meets themselves.
         order = (*choices[start:], *choices[:start])
         chosen = next((choice for choice in order if choice not in used), order[0])
         if "{" not in chosen:

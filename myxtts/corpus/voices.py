@@ -1,8 +1,8 @@
-"""The speakers of a generated corpus: espeak-ng voice variants, each with a pitch and a rate of its own.
+"""The speakers of a generated corpus: espeak-ng voice variants, each with its own pitch and rate.
 
-The list is fixed, so speaker 7 is the same voice in every corpus. Variants that are effects (echo, robots,
-whispering) or that differ from another only by a hair are not in it. Told apart by nothing but the mean and
-spread of their cepstra, on a sentence not heard before, all of them are recognised.
+The list is fixed, so speaker 7 is the same voice in every corpus. It leaves out effects (echo, robots, whispering)
+and variants that sound almost like another one. All voices can be recognised by the mean and spread of their cepstra,
+on a sentence not heard before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from myxtts.errors import UsageError
 
-# First come the variants at their own pitch, the most different first; then the same lower and higher.
+# First the variants at their own pitch, the most different first; then variants at a lower or higher pitch.
 _NAMES = """
 plain f5 david linda Alicia zac klatt2 kaukovalta Andrea ian Marco anika grandma Annie gustave Andy Reed
 travis iven2 Storm Lee Nguyen steph2 AnxiousAndy aunty Gene2 quincy Hugo shelby pablo boris ed f1 m1 sandro
@@ -49,7 +49,7 @@ class SpeakerVoice:
     rate_wpm: int
 
     def speaking(self, language: str) -> str:
-        """The name under which espeak-ng knows this voice in a language."""
+        """espeak-ng's name of this voice in a language."""
         return f"{language}+{self.variant}" if self.variant else language
 
 
@@ -66,7 +66,7 @@ def first_voices(count: int) -> tuple[SpeakerVoice, ...]:
     """The first `count` speakers.
 
     Raises:
-        UsageError: there are not as many.
+        UsageError: there are fewer.
     """
     if not 1 <= count <= len(VOICES):
         raise UsageError(f"speakers is {count}; there are 1 to {len(VOICES)} voices")

@@ -1,11 +1,11 @@
-"""Speaks one chunk of a corpus, in a process of its own.
+"""Speaks one chunk of a corpus, in its own process.
 
-espeak-ng carries noise and flutter on from one sentence to the next, so the bytes of a clip depend on all
-that the process has said before. A fresh process and a fixed list make them a function of the list alone.
+espeak-ng keeps the state of its noise from one sentence to the next, so the bytes of a clip depend on everything that
+the process has spoken before. In a new process they depend only on the list of clips.
 
 Standard input: `{"sample_rate": 22050, "clips": [{"path", "text", "voice", "rate_wpm", "pitch"}, …]}`. Standard
-output: a line for each clip once its file is in place. Exit 1, with the reason on standard error, if one cannot be
-made.
+output: a line for each clip when its file is in place. If a clip cannot be made: exit code 1, and the reason on
+standard error.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 from myxtts.errors import MyXTTSError
 from myxtts.text.espeak import Espeak
 
-# Variants differ by 18 dB; at one level a model has to tell voices apart by how they sound.
+# Variants differ by 18 dB. All get the same level, so that a model cannot recognise a voice by its loudness.
 _RMS = 0.07
 _PEAK = 0.95
 _FULL_SCALE = 32767
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is the parent's to report
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent process reports Ctrl-C
     chunk = json.load(sys.stdin)
     for clip in chunk["clips"]:
         try:
@@ -54,13 +54,13 @@ def _speak(clip: dict[str, Any], sample_rate: int) -> np.ndarray:
 
         audio = soxr.resample(audio, espeak.sample_rate, sample_rate)
     if not audio.any():
-        raise MyXTTSError(f"there is nothing to say in '{clip['text'][:60]}'")
+        raise MyXTTSError(f"espeak-ng is silent for the text '{clip['text'][:60]}'")
     gain = min(_RMS / np.sqrt(np.mean(audio**2)), _PEAK / np.abs(audio).max())
     return np.rint(audio * gain * _FULL_SCALE).astype("<i2")
 
 
 def _write_wav(path: str, audio: np.ndarray, sample_rate: int) -> None:
-    part = f"{path}.{os.getpid()}.part"  # a worker that outlives a killed parent by a clip has its own
+    part = f"{path}.{os.getpid()}.part"  # its own name: the parent may be killed and started again
     with open(part, "wb") as target, wave.open(target, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)

@@ -1,4 +1,4 @@
-"""What the demonstration does: its three sizes, and the command of every stage."""
+"""The demo's three sizes, and the command of each stage."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ SENTENCES = {
     "en": "Hello! This voice was trained on this very computer, only a few minutes ago.",
     "fa": "سلام! این صدا همین چند دقیقه پیش روی همین رایانه آموزش دیده است.",
 }
-# That every voice, seen and unseen, says alike, so that they can be told apart.
+# Every voice, seen and unseen, speaks the same sentences, so that only the voices differ.
 SENTENCES_PER_VOICE = 4
 
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much of everything.
+    """A size of the demo.
 
     Attributes:
         name: of the size, and of its folder.
-        promise: how long it takes on two cores, for people.
-        clips: to train on.
-        speakers: voices that share them.
-        languages: of their sentences.
-        steps: of training.
-        unseen: voices that are cloned without having been trained on.
-        sentences: to evaluate.
-        batches: to diagnose with.
-        longest_sentence: in characters; none: as long as they come. Short ones train faster.
-        settings: of the configuration, beside its defaults.
+        promise: how long it takes on two cores, as people read it.
+        clips: number of clips to train on.
+        steps: number of training steps.
+        sentences: number of sentences to evaluate.
+        batches: number of batches to diagnose with.
+        speakers: number of voices to train on.
+        languages: of the sentences.
+        unseen: number of voices that are cloned, and not trained on.
+        longest_sentence: in characters; None: no limit. Short sentences train faster.
+        settings: configuration keys that differ from the default.
     """
 
     name: str
@@ -52,7 +52,7 @@ SIZES = {
     for size in (
         DemoSize(
             "quick", "a minute and a half", 150, 20, 6, 10, longest_sentence=65,
-            # Not compiled by XLA, which would take longer than it saves.
+            # Without XLA, whose compilation would take longer than it saves.
             settings={
                 **_ONE_VOICE, "num_buckets": 1, "batch_size": 8,
                 "optimization_level": "basic", "enable_tensorboard": False,
@@ -72,54 +72,36 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A step of the demonstration: a command of the program, whose result is JSON."""
+    """A stage of the demo: a command of the program, whose result is JSON."""
 
     name: str
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Folders:
-    """Where things are. What a person looks at is in `root`, what the stages work on in a folder per size."""
+    """The demo's files and folders: `root` has what a person looks at, `work` what the stages of one size work on."""
 
-    root: Path
-    work: Path
-
-    @property
-    def config(self) -> Path:
-        return self.work / "config.yaml"
-
-    @property
-    def sentences(self) -> Path:
-        return self.work / "sentences.txt"
-
-    @property
-    def corpus(self) -> Path:
-        return self.work / "corpus"
-
-    @property
-    def voices(self) -> Path:
-        return self.work / "voices"
-
-    @property
-    def run(self) -> Path:
-        return self.work / "run"
-
-    @property
-    def samples(self) -> Path:
-        return self.root / "samples"
+    def __init__(self, root: Path, work: Path) -> None:
+        self.root = root
+        self.work = work
+        self.config = work / "config.yaml"
+        self.sentences = work / "sentences.txt"
+        self.corpus = work / "corpus"
+        self.voices = work / "voices"
+        self.run = work / "run"
+        self.samples = root / "samples"
 
     def page(self, name: str) -> Path:
         return self.root / f"{name}.html"
 
 
 def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Stage]:
-    """What to run, in order.
+    """The stages, in order.
 
     Args:
-        size: how much.
-        folders: where.
-        reference: a recording of a voice that was not trained on, for the size that clones one.
+        size: of the demo.
+        folders: of the demo.
+        reference: recording of a voice that was not trained on, for the size that clones a voice.
     """
     config = ("--config", str(folders.config))
     languages = tuple(f"--language={language}" for language in size.languages)
@@ -160,7 +142,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
 
 
 def next_commands(data: str = "./data/my-voice") -> Sequence[str]:
-    """How to go on with recordings of one's own."""
+    """The commands to train on recordings of one's own."""
     return (
         f"myxtts check-data {data}",
         f"myxtts train --data-path {data} --checkpoint-dir ./runs/my-voice",

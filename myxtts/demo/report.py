@@ -1,33 +1,33 @@
-"""What the demonstration leaves behind: one line a stage, `report.json`, and a page to look at and listen to."""
+"""The demo's report: a line per stage, `report.json`, and a page to look at and listen to."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from myxtts.config.yaml_file import write_text
 from myxtts.demo.plan import DemoSize, Folders, next_commands
-from myxtts.demo.run import Done
+from myxtts.demo.run import StageResult
 from myxtts.reports.page import escape, figure, image, page, paragraph, row, section, sound, table
 
 
-def stage_line(done: Done) -> str:
-    """What came of a stage."""
+def stage_line(done: StageResult) -> str:
+    """The outcome of a stage, and how long it took."""
     when = "done before" if done.before else f"{done.seconds:.0f} s"
     return f"{done.name:<13} {summary(done)} ({when})"
 
 
-def summary(done: Done) -> str:
-    """What came of a stage, without when."""
+def summary(done: StageResult) -> str:
+    """The outcome of a stage."""
     return _SUMMARIES[done.command[0]](done.result)
 
 
-def report(size: DemoSize, stages: Sequence[Done], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that was measured, with the figures that matter on top."""
+def report(size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, Any]) -> dict[str, Any]:
+    """All measurements, with the most important figures on top."""
     by_name = {done.name: done for done in stages}
-    # A run that an interrupted call had finished has no times to tell.
+    # A run that had finished in an earlier, interrupted call has no times.
     performance = by_name["train"].result["performance"]
     measured = performance if performance["steps"] else {}
     voice = by_name["evaluate"].result
@@ -55,16 +55,16 @@ def report(size: DemoSize, stages: Sequence[Done], machine: Mapping[str, Any]) -
 
 
 def write_report(
-    folders: Folders, size: DemoSize, stages: Sequence[Done], machine: Mapping[str, Any]
+    folders: Folders, size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Writes `report.json` and `report.html`; returns what the first one holds."""
+    """Writes `report.json` and `report.html`; returns the content of `report.json`."""
     values = report(size, stages, machine)
-    _write(folders.root / "report.json", json.dumps(values, ensure_ascii=False, indent=2, default=str) + "\n")
-    _write(folders.page("report"), _page(folders, size, stages, values))
+    write_text(folders.root / "report.json", json.dumps(values, ensure_ascii=False, indent=2, default=str) + "\n")
+    write_text(folders.page("report"), _page(folders, size, stages, values))
     return values
 
 
-def _page(folders: Folders, size: DemoSize, stages: Sequence[Done], values: Mapping[str, Any]) -> str:
+def _page(folders: Folders, size: DemoSize, stages: Sequence[StageResult], values: Mapping[str, Any]) -> str:
     diagnosis, evaluation = (folders.page(name) for name in ("diagnosis", "evaluation"))
     links = [
         f'<a href="{escape(path.name)}">{escape(text)}</a>'
@@ -76,7 +76,7 @@ def _page(folders: Folders, size: DemoSize, stages: Sequence[Done], values: Mapp
         "A voice, from nothing",
         [
             section("What it says", row(*(_sample(done) for done in stages if "output" in done.result))),
-            section("What was done", table(["stage", "came of it", "seconds"], rows, numeric=[2])),
+            section("What was done", table(["stage", "outcome", "seconds"], rows, numeric=[2])),
             section("More", f"<p>{' · '.join(links)}</p>"),
             section("With your own recordings", *(f"<p><code>{escape(line)}</code></p>" for line in next_commands())),
         ],
@@ -87,7 +87,7 @@ def _page(folders: Folders, size: DemoSize, stages: Sequence[Done], values: Mapp
     )
 
 
-def _sample(done: Done) -> str:
+def _sample(done: StageResult) -> str:
     result = done.result
     wav, picture = Path(result["output"]), Path(result["plot"])
     name = "cloned from a few seconds of a voice it never heard" if done.command[0] == "clone-voice" else "the voice"
@@ -121,7 +121,7 @@ def _diagnose(result: Mapping[str, Any]) -> str:
 def _train(result: Mapping[str, Any]) -> str:
     performance = result["performance"]
     if result["loss"] is None or not performance["steps"]:
-        return f"{result['step']:,} steps, done in a call that was interrupted"
+        return f"{result['step']:,} steps, finished in an earlier call"
     return (
         f"{result['step']:,} steps, loss {result['loss']:.3f}, {performance['clips_per_second']:.0f} clips/s, "
         f"stall {100 * performance['stall_share']:.1f} %"
@@ -156,9 +156,3 @@ _SUMMARIES = {
     "synthesize": _speak,
     "clone-voice": _speak,
 }
-
-
-def _write(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)

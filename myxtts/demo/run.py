@@ -1,4 +1,4 @@
-"""Runs the demonstration, stage after stage; what is done stays done when it is interrupted."""
+"""Runs the demo, stage by stage. A demo that was interrupted continues after the last finished stage."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
+from myxtts.config.yaml_file import write_text
 from myxtts.corpus.sentences import sentences
 from myxtts.corpus.voices import VOICES
 from myxtts.demo.plan import SENTENCES_PER_VOICE, DemoSize, Folders, Stage, stages
@@ -22,15 +23,15 @@ RECORDS = "stages.json"
 
 
 @dataclass(frozen=True)
-class Done:
-    """A stage that has been run.
+class StageResult:
+    """A finished stage.
 
     Attributes:
         name: of the stage.
-        command: what was run.
-        result: what it printed.
+        command: that was run.
+        result: the JSON that the command printed.
         seconds: how long it took.
-        before: whether that was in an earlier call.
+        before: whether an earlier call of the demo ran it.
     """
 
     name: str
@@ -41,18 +42,18 @@ class Done:
 
 
 def run_demo(
-    folder: Path, size: DemoSize, on_begin: Callable[[Stage], None], on_done: Callable[[Done], None]
-) -> list[Done]:
-    """Runs what has not been run yet.
+    folder: Path, size: DemoSize, on_begin: Callable[[Stage], None], on_done: Callable[[StageResult], None]
+) -> list[StageResult]:
+    """Runs every stage that is not finished yet.
 
     Args:
-        folder: for everything; made if needed.
-        size: how much to do.
+        folder: for everything that the demo makes; created if needed.
+        size: of the demo.
         on_begin: called before each stage that runs.
-        on_done: called after each stage, those of earlier calls included.
+        on_done: called after each stage, also for those that an earlier call finished.
 
     Raises:
-        MyXTTSError: a stage failed; it has said why.
+        MyXTTSError: a stage failed; its command has printed why.
     """
     folders = Folders(folder, folder / size.name)
     for needed in (folders.work, folders.samples):
@@ -106,10 +107,10 @@ def _reference(folders: Folders, size: DemoSize) -> Path | None:
     return folders.voices / "wavs" / f"{VOICES[last].name}-{SENTENCES_PER_VOICE * last + 1:05d}.wav"
 
 
-def _run(stage: Stage) -> Done:
+def _run(stage: Stage) -> StageResult:
     began = time.perf_counter()
     command = [sys.executable, "-m", "myxtts", *stage.command, "--json"]
-    # In a session of its own: a Ctrl-C reaches the stage once, through here, and it may take its time to save.
+    # In its own session: Ctrl-C reaches the stage only through this process, which waits until it has saved.
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             printed, _ = process.communicate()
@@ -123,31 +124,29 @@ def _run(stage: Stage) -> Done:
     if process.returncode:
         raise MyXTTSError(
             f"the stage '{stage.name}' ended with {process.returncode}: myxtts {' '.join(stage.command)}\n"
-            "Start the demo again to go on from there"
+            "Start the demo again to continue from there"
         )
-    return Done(stage.name, stage.command, json.loads(printed), time.perf_counter() - began)
+    return StageResult(stage.name, stage.command, json.loads(printed), time.perf_counter() - began)
 
 
 class _Records:
-    """What has been run, in a file that is never half written."""
+    """The finished stages, in a file that is replaced in one step."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._done = {name: Done(**values) for name, values in json.loads(path.read_text("utf-8")).items()}
+            self._done = {name: StageResult(**values) for name, values in json.loads(path.read_text("utf-8")).items()}
         except (OSError, ValueError, TypeError):
             self._done = {}
 
-    def get(self, stage: Stage) -> Done | None:
-        """The stage's record, unless its command was another one."""
+    def get(self, stage: Stage) -> StageResult | None:
+        """The result of a stage, unless its command has changed."""
         found = self._done.get(stage.name)
         if found is None or tuple(found.command) != stage.command:
             return None
-        return Done(found.name, stage.command, found.result, found.seconds, before=True)
+        return StageResult(found.name, stage.command, found.result, found.seconds, before=True)
 
-    def put(self, done: Done) -> None:
+    def put(self, done: StageResult) -> None:
         self._done[done.name] = done
         text = json.dumps({name: asdict(one) for name, one in self._done.items()}, ensure_ascii=False, indent=2)
-        new = self._path.with_suffix(".new")
-        new.write_text(text + "\n", encoding="utf-8")
-        new.replace(self._path)
+        write_text(self._path, text + "\n")

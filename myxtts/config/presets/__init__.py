@@ -12,7 +12,7 @@ from myxtts.errors import ConfigError
 
 
 def preset_names() -> list[str]:
-    """The presets there are, in alphabetical order."""
+    """The names of all presets, in alphabetical order."""
     return sorted(
         entry.name.removesuffix(".yaml") for entry in files(__name__).iterdir() if entry.name.endswith(".yaml")
     )
@@ -22,7 +22,7 @@ def load_preset(name: str) -> dict[str, Any]:
     """The values of a preset, by section.
 
     Raises:
-        ConfigError: there is no preset of that name; the message lists those there are.
+        ConfigError: there is no such preset; the message lists all presets.
     """
     names = preset_names()
     if name not in names:
