@@ -32,9 +32,10 @@ resolved = resolve_for_machine(None, None, ["text_symbols=graphemes", "device=cp
 from myxtts.training.trainer import XTTSTrainer
 resolved.dataset.batches("train", resolved.config)
 resolved.config.data.max_frames_per_batch = 1000
-with XTTSTrainer(resolved.config) as trainer:
-    train, val = trainer.prepare_datasets(None, resolved.dataset)
-    next(iter(train)), next(iter(val))
+trainer = XTTSTrainer(resolved.config)
+train, val = trainer.prepare_datasets(None, resolved.dataset)
+next(iter(train)), next(iter(val))
+trainer.close()
 """
 
 
@@ -59,8 +60,8 @@ def opened(program: str, *arguments: object) -> dict[str, int]:
     [("check-data", 0), ("precompute", 1), ("verify-cache --quick", 1)],
 )
 def test_a_command_reads_the_metadata_and_opens_the_store_once(corpus: Path, command: str, manifests: int) -> None:
-    place = ["--data-path", corpus, "--set", "text_symbols=graphemes", "--json", "--quiet"]
-    counts = opened(COMMAND, *command.split(), *place)
+    place = [corpus] if command == "check-data" else ["--data-path", corpus]
+    counts = opened(COMMAND, *command.split(), *place, "--set", "text_symbols=graphemes", "--json", "--quiet")
     assert counts == {"metadata.csv": int(command != "verify-cache --quick"), "manifest.json": manifests}
 
 
