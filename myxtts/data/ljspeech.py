@@ -10,8 +10,7 @@ import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batches.position import Position
-from myxtts.data.clips.metadata import Clip, Metadata, read_metadata
-from myxtts.data.clips.splits import SPLITS, Split
+from myxtts.data.clips.metadata import SPLITS, Clip, Metadata, Split, read_metadata
 from myxtts.data.modes import PreparedData, prepare
 from myxtts.data.precompute import PrecomputeResult, StoreCheck, WorkProgress, check_store, precompute
 from myxtts.errors import UsageError

@@ -18,8 +18,7 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Problem
-from myxtts.data.clips.metadata import Metadata, probe_audio
-from myxtts.data.clips.splits import SPLITS
+from myxtts.data.clips.metadata import SPLITS, Metadata, probe_audio
 from myxtts.data.clips.text_inspection import inspect_texts
 from myxtts.errors import DataError
 

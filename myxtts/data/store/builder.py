@@ -27,7 +27,7 @@ from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyF
 from myxtts.data.store.records import FAILED
 from myxtts.data.store.target import ReusableColumns, Target, fingerprint
 from myxtts.data.store.verify import quick_check
-from myxtts.data.store.worker_pool import WorkerPool, computers_of
+from myxtts.data.store.workers import WorkerPool, computers_of
 from myxtts.errors import DataError, StoreError
 
 

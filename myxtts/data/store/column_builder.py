@@ -33,7 +33,7 @@ from myxtts.data.store.records import (
     segments,
     write_all,
 )
-from myxtts.data.store.worker_pool import WorkerPool
+from myxtts.data.store.workers import WorkerPool
 
 logger = logging.getLogger(__name__)
 
