@@ -34,7 +34,7 @@ def run(run_myxtts):
 def test_precompute_makes_the_store_and_tells_what_it_did(run, corpus):
     done = run("precompute", corpus)
     assert done.returncode == 0, done.stderr
-    assert "8 computed, 0 taken over" in done.stdout
+    assert "8 computed, 0 reused" in done.stdout
     assert "× real time" in done.stdout
     assert len(FeatureStore.open(corpus / "cached_features")) == 8
 
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(corpus):
     assert precompute(configure(corpus)).columns["mel"].computed < 8
 
 
-def test_verify_cache_finds_lists_and_mends(run, corpus):
+def test_verify_cache_finds_lists_and_repairs(run, corpus):
     version = precompute(configure(corpus)).version
     sound = run("verify-cache", corpus)
     assert (sound.returncode, "sound" in sound.stdout) == (0, True)

@@ -85,7 +85,7 @@ def _render(out: Console, done: PrecomputeResult) -> None:
     line("store", f"{done.version}{'' if done.published else ' (up to date)'}")
     line("clips", f"{done.clips:,} ({readable_bytes(done.size_bytes)})")
     for name, counts in done.columns.items():
-        line(COLUMNS[name].plural, f"{counts.computed:,} computed, {counts.reused:,} taken over")
+        line(COLUMNS[name].plural, f"{counts.computed:,} computed, {counts.reused:,} reused")
     if done.audio_seconds:
         speed = done.audio_seconds / done.seconds
         line("audio", f"{duration_text(done.audio_seconds)} in {done.seconds:.1f} s, {speed:,.0f} × real time")

@@ -1,7 +1,7 @@
 """Looks at a data set before any work is done on it: how much there is, of what, and what is wrong.
 
 Only headers are read of the audio. Texts go through the tokenizer, as they will when features are computed, so that
-symbols it does not know come to light here.
+symbols it does not know are found here.
 """
 
 from __future__ import annotations

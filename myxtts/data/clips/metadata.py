@@ -1,7 +1,7 @@
 """What clips a data set has, their splits, and what is wrong with them.
 
-Reading goes on past anything that is wrong with a line, so that one pass reports everything: each such line
-becomes a `Problem` with its file and line. `DataError` is kept for what makes all lines meaningless.
+Reading does not stop at a wrong line, so that one pass reports everything: each such line becomes a `Problem` with
+its file and line. `DataError` is only for what makes all lines meaningless.
 
 Audio is looked for by name only. `probe_audio` reads the headers; its problems go to `Metadata.leave_out`.
 """
@@ -58,8 +58,8 @@ class SplitRule:
 
     A clip's split is a hash of (split_seed, id) and nothing else: not its position, not the other clips. Appending
     clips therefore moves none of those already there, with one exception that small data sets need: if no clip
-    falls into the validation split by itself, the one with the lowest hash stands in for it, and goes back to
-    where its hash puts it once a lower one is appended. Even then no clip that was trained on ever moves into
+    falls into the validation split by itself, the one with the lowest hash is put there, until a clip with a lower
+    hash is appended. Even then no clip that was trained on ever moves into
     validation.
     """
 
@@ -83,7 +83,7 @@ class SplitRule:
         return "train" if position < self.val + self.train + 1e-9 else "test"
 
     def assign(self, ids: Sequence[str]) -> list[Split]:
-        """The split of every id; of two or more, one stands in where validation would be empty."""
+        """The split of every id; of two or more, one is always in validation."""
         splits = [self.split_of(clip_id) for clip_id in ids]
         if self.val > 0 and len(ids) > 1 and "val" not in splits:
             lowest = min(range(len(ids)), key=lambda i: (self.position(ids[i]), ids[i]))
@@ -373,5 +373,5 @@ def _compile_pattern(pattern: str | None) -> re.Pattern[str] | None:
 
 
 def _has_content(text: str) -> bool:
-    """Whether there is anything to see: spaces, joiners and control characters alone are no text."""
+    """Whether a text has anything besides spaces, joiners and control characters."""
     return any(character.isprintable() and not character.isspace() for character in text)

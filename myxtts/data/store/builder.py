@@ -38,7 +38,7 @@ class StoreBuilder:
     Attributes:
         job: what is to be done.
         target: where.
-        reusable: what may be taken over.
+        reusable: what may be reused.
         lock: file descriptor of the lock.
         spare: room to leave on the disk, as a share of the store's size.
         most_failed: share of clips that may be unreadable.

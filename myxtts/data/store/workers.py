@@ -3,7 +3,7 @@
 A worker is a program of its own and no fork of its parent, so a parent that has loaded TensorFlow, runs threads, or
 is a script without a main guard can use it, and numerical libraries are told to use one thread before they load.
 
-A worker that crashes (a decoder that fails on a broken file, the kernel short of memory) takes nobody with it. Its
+A worker that crashes (a decoder that fails on a broken file, the kernel short of memory) stops no other. Its
 tasks are given to a new one, the task it was at item by item, and an item that kills a worker twice is a clip that
 failed.
 
@@ -105,7 +105,7 @@ class _WorkerProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 env=child_environment(),
-                # With the lock in its hands too, nobody builds here while a worker may still write.
+                # It inherits the lock, so that nobody builds here while a worker may still write.
                 pass_fds=[theirs.fileno()] + ([] if lock is None else [lock]),
             )
         self.connection = Connection(ours.detach())
