@@ -1,4 +1,4 @@
-"""Finding damage and repairing it: every byte of a store is covered, and repairing restores the bytes that were there."""
+"""Finding damage and repairing it: every byte of a store is covered, and repair brings back the same bytes."""
 
 from __future__ import annotations
 
