@@ -1,4 +1,4 @@
-"""What keeping freed memory in the process brings (`myxtts/data/allocation.py`): page faults and clips/s.
+"""What keeping freed memory in the process brings (`myxtts/data/store/allocation.py`): page faults and clips/s.
 
     .venv/bin/python benchmarks/bench_allocation.py [--clips 3000] [--json allocation.json]
 

@@ -9,7 +9,7 @@ only the first batches are read: that is what every epoch is like with a store l
 - workers: more batches loaded at a time, so more page faults wait for the disk at once.
 - MADV_RANDOM: the kernel reads the page that was touched and not what lies around it.
 - WILLNEED: a thread asks for the bytes of the clips of the next batches, so many batches ahead (`posix_fadvise`;
-  `myxtts/data/pages_ahead.py`, which is what training does with a store that is larger than the memory).
+  `myxtts/data/batches/pages_ahead.py`, which is what training does with a store that is larger than the memory).
 - whole file: a thread reads the store from its beginning to its end while batches are loaded.
 
 `read` is what came from the disk for each byte that was asked for; `cached %` is what the page cache held of the

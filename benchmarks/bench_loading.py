@@ -13,7 +13,7 @@ taken. Ratios are against the first row. What is compared:
   TFRecords are written in an order that is already shuffled and bucketed.
 - The limit allocates the padded batches of our own bucketed row and copies as many bytes of the packed file into
   each: with memory fresh from the C library, and with memory that stays in the process, as our pipeline keeps it
-  (`myxtts/data/allocation.py`).
+  (`myxtts/data/store/allocation.py`).
 - The first batch of every measurement is compared, clip by clip, with what it should hold.
 - Memory is anonymous memory of the process and its children, imports included; CPU seconds are theirs too.
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.splits import SplitRule, split_of
+from myxtts.data.clips.metadata import SplitRule, split_of
 
 IDS = [f"LJ{number:06}" for number in range(4000)]
 

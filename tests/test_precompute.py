@@ -373,7 +373,7 @@ def test_a_failed_clip_is_tried_again_and_nothing_is_published_if_it_fails_again
     assert (second.published, second.version) == (False, first.version)
 
 
-def test_a_mended_clip_joins_the_store(corpus, tmp_path):
+def test_a_repaired_clip_joins_the_store(corpus, tmp_path):
     path = corpus / "wavs" / "clip-2.wav"
     sound = path.read_bytes()
     path.write_bytes(b"not audio")

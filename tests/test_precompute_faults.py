@@ -21,7 +21,7 @@ from small_corpus import RATE, configure, content, make_corpus, write_audio
 
 from myxtts.data.modes import prepare
 from myxtts.data.precompute import check_store, precompute
-from myxtts.data.store import FeatureStore, worker_pool
+from myxtts.data.store import FeatureStore, workers
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError, StoreFolder
 from myxtts.data.store.format import FORMAT_VERSION
@@ -141,7 +141,7 @@ def test_what_was_in_flight_when_killed_is_at_most_a_few_clips(long_corpus, tmp_
     """Between being given to a worker and being in the journal there are never more than a dozen clips."""
     most = 0
     submitted = 0
-    original = worker_pool.WorkerPool.submit
+    original = workers.WorkerPool.submit
 
     def submit(pool, task):
         nonlocal most, submitted
@@ -151,7 +151,7 @@ def test_what_was_in_flight_when_killed_is_at_most_a_few_clips(long_corpus, tmp_
             journal = next(tmp_path.rglob("mel.journal"))
             most = max(most, submitted - journal.stat().st_size // RECORD.itemsize)
 
-    monkeypatch.setattr(worker_pool.WorkerPool, "submit", submit)
+    monkeypatch.setattr(workers.WorkerPool, "submit", submit)
     precompute(configure(long_corpus, cache_dir=str(tmp_path), num_workers=2))
     assert 0 < most <= 16
 
@@ -187,7 +187,7 @@ def other_worker(tmp_path, monkeypatch):
     def put_in_place(program):
         (tmp_path / "other_worker.py").write_text(program)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr(worker_pool, "_WORKER", "other_worker")
+        monkeypatch.setattr(workers, "_WORKER", "other_worker")
 
     return put_in_place
 
@@ -196,7 +196,7 @@ def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, other_w
     other_worker(
         "import os, signal\n"
         "from myxtts.data.store import columns\n"
-        "from myxtts.data.store.worker import main\n"
+        "from myxtts.data.store.workers import main\n"
         "read = columns.read_audio\n"
         "def deadly(path, rate):\n"
         "    if 'clip-3' in path: os.kill(os.getpid(), signal.SIGSEGV)\n"

@@ -35,7 +35,7 @@ def test_overwrite_touches_the_column_it_is_for(corpus):
     assert (done.columns["mel"].computed, done.columns["token"].computed) == (0, 40)
 
 
-def test_verify_and_fix_cache_mends_what_is_damaged(corpus):
+def test_verify_and_fix_cache_repairs_what_is_damaged(corpus):
     dataset = open_dataset(corpus)
     version = dataset.precompute_mels().version
     assert dataset.verify_and_fix_cache(fix=True).repair is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.data.store import FeatureStore
-from myxtts.data.store.format import FORMAT_VERSION, INDEX_FILE, MANIFEST_FILE, MEL_DTYPES, Manifest
+from myxtts.data.store.format import FORMAT_VERSION, INDEX_FILE, MANIFEST_FILE, MEL_DTYPES, Manifest, OptionalColumn
 from myxtts.data.store.index import Ids, Index, index_bytes, pack_ids
+from myxtts.data.store.target import fingerprint
 from myxtts.errors import StoreError
 
 N_MELS = 4
@@ -403,3 +406,52 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
     for file in ("mel.bin", "tokens.bin", INDEX_FILE, MANIFEST_FILE):
         one, two = (tmp_path / name / "v000001" / file for name in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_store_without_optional_columns_has_the_bytes_that_it_always_had(tmp_path):
+    make_version(tmp_path / "v000001")
+    known = {
+        INDEX_FILE: "673ab8eea08e22a7a038338289016dfec062da14cfd36347779649c9966ad218",
+        MANIFEST_FILE: "2f303b2c9a97db76d4bfce98f3ab5cdf77ef3e46451f1c1f8549a726d6400bf6",
+    }
+    for file, digest in known.items():
+        assert hashlib.sha256((tmp_path / "v000001" / file).read_bytes()).hexdigest() == digest
+    settings = {"mel": {"n_mels": 80}, "text": {"text_symbols": "graphemes"}}
+    data = {"root": None, "sets": [["metadata.csv", "wavs"]]}
+    assert fingerprint({**settings, "data": data}) == "62645729e62dde25"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../mel"},
+        {"name": "index"},  # its file would be that of the index
+        {"name": "mel"},
+        {"dtype": "object"},
+        {"row_shape": (0,)},
+        {"row_shape": ("2",)},
+        {"padding": "0"},
+        {"rows": 0},
+    ],
+    ids=str,
+)
+def test_an_optional_column_that_cannot_be_is_no_manifest(version, change):
+    path = version / MANIFEST_FILE
+    manifest = Manifest.from_bytes(path.read_bytes(), path)
+    column = OptionalColumn("pitch", "float32", (), 0.0, rows=9, index_checksum="0" * 32)
+    assert replace(manifest, optional_columns=(column,)).format_version == FORMAT_VERSION
+    with pytest.raises(ValueError, match="not a valid"):
+        replace(manifest, optional_columns=(replace(column, **change),))
+
+
+def test_the_files_of_an_optional_column_are_missed(version):
+    path = version / MANIFEST_FILE
+    column = OptionalColumn("pitch", "float32", (), 0.0, rows=9, index_checksum="0" * 32)
+    manifest = replace(Manifest.from_bytes(path.read_bytes(), path), optional_columns=(column,))
+    path.write_bytes(manifest.to_bytes())
+    assert Manifest.from_bytes(path.read_bytes(), path) == manifest
+    refused(version, "pitch.bin")
+    (version / "pitch.bin").write_bytes(bytes(36))
+    refused(version, "pitch.index")
+    (version / "pitch.index").write_bytes(bytes(80))
+    refused(version, "pitch.index", "damaged")

@@ -1,4 +1,4 @@
-"""Finding damage and mending it: every byte of a store is covered, and mending restores the bytes that were there."""
+"""Finding damage and repairing it: every byte of a store is covered, and repair brings back the same bytes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_damaged_tokens_are_named_as_such(corpus):
 
 
 @pytest.mark.parametrize("name", ["mel.bin", "tokens.bin"])
-def test_damaged_padding_is_found_and_mended(corpus, name):
+def test_damaged_padding_is_found_and_repaired(corpus, name):
     version = version_of(corpus)
     before = content(version)
     flip(version / name, len(before[name]) - 1, 0)
@@ -169,7 +169,7 @@ def test_a_damaged_manifest_costs_nothing(corpus):
     assert content(version_of(corpus)) == before
 
 
-def test_a_damaged_pointer_is_found_and_mended(corpus):
+def test_a_damaged_pointer_is_found_and_repaired(corpus):
     version = version_of(corpus)
     before = content(version)
     (version.parent / "CURRENT").write_bytes(b"v0x0001\n")
@@ -180,14 +180,14 @@ def test_a_damaged_pointer_is_found_and_mended(corpus):
     assert content(version_of(corpus)) == before
 
 
-def test_precompute_mends_a_store_that_cannot_be_opened_and_says_so(corpus, caplog):
+def test_precompute_repairs_a_store_that_cannot_be_opened_and_says_so(corpus, caplog):
     version = version_of(corpus)
     before = content(version)
     os.truncate(version / "mel.bin", (version / "mel.bin").stat().st_size // 2)
     result = precompute(configure(corpus))
     assert 0 < result.columns["mel"].computed < 8
     assert content(result.version) == before
-    assert "what is intact is taken over" in caplog.text
+    assert "what is intact is reused" in caplog.text
 
 
 def test_every_byte_of_the_data_files_is_covered(corpus):
@@ -201,7 +201,7 @@ def test_every_byte_of_the_data_files_is_covered(corpus):
     assert examine(version).sound
 
 
-def flip_and_mend(corpus, times, seed, mend_every):
+def flip_and_repair(corpus, times, seed, repair_every):
     config = configure(corpus)
     before = content(version_of(corpus))
     chance = random.Random(seed)
@@ -210,7 +210,7 @@ def flip_and_mend(corpus, times, seed, mend_every):
         flip_random_bit(version, chance)
         found = check_store(config).examination
         assert not found.sound, number
-        if number % mend_every == 0:
+        if number % repair_every == 0:
             check_store(config, fix=True)
             version = version_of(corpus)
         else:
@@ -219,13 +219,13 @@ def flip_and_mend(corpus, times, seed, mend_every):
         assert content(version) == before
 
 
-def test_twenty_random_flips_are_all_found_and_mended(corpus):
-    flip_and_mend(corpus, 20, seed=1, mend_every=4)
+def test_twenty_random_flips_are_all_found_and_repaired(corpus):
+    flip_and_repair(corpus, 20, seed=1, repair_every=4)
 
 
 @pytest.mark.soak
-def test_two_hundred_random_flips_are_all_found_and_mended(corpus):
-    flip_and_mend(corpus, 200, seed=2, mend_every=1)
+def test_two_hundred_random_flips_are_all_found_and_repaired(corpus):
+    flip_and_repair(corpus, 200, seed=2, repair_every=1)
 
 
 def test_progress_counts_every_clip_of_both_columns(corpus):

@@ -2,7 +2,7 @@
 
 The samples of a 16-bit file stay on the 16-bit grid unless they have to be resampled: channels are averaged
 and rounded (half to even). So for such a file `read_audio` is exactly `read_pcm16` / 32768, and what the
-graph decodes (`wav_tf`) is the same again.
+graph decodes (`wav_tf`) is the same, too.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
-from myxtts.data.clips.splits import Split
+from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
 from myxtts.data.tf_native_loader import TFNativeDataLoader

@@ -10,8 +10,7 @@ import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batches.position import Position
-from myxtts.data.clips.metadata import Clip, Metadata, read_metadata
-from myxtts.data.clips.splits import SPLITS, Split
+from myxtts.data.clips.metadata import SPLITS, Clip, Metadata, Split, read_metadata
 from myxtts.data.modes import PreparedData, prepare
 from myxtts.data.precompute import PrecomputeResult, StoreCheck, WorkProgress, check_store, precompute
 from myxtts.errors import UsageError
@@ -140,7 +139,7 @@ class LJSpeechDataset:
             progress: watches the work.
 
         Returns:
-            What was computed and taken over, and the clips that failed, each with its reason.
+            What was computed and reused, and the clips that failed, each with its reason.
 
         Raises:
             StoreError: the store cannot be made.
@@ -276,5 +275,5 @@ class LJSpeechDataset:
 
 
 def _features_key(config: DataConfig) -> str:
-    """The settings that say what is prepared, without those that only say how it is loaded."""
+    """The settings that change what is prepared, without those that only change how it is loaded."""
     return config.model_dump_json(exclude=_LOADING_KEYS)

@@ -64,7 +64,7 @@ class PreparedData:
     def runtime_clips(self) -> tuple[RuntimeClips, Metadata]:
         """The clips of mode `runtime`, and the metadata without those that turn out not to be usable.
 
-        Headers are read and texts tokenized the first time this is asked for; what that shows is said then.
+        Headers are read and texts tokenized at the first access, which also logs the clips that are left out.
         """
         mel, text = MelSettings.from_config(self.config), TextSettings.from_config(self.config)
         clips, usable = RuntimeClips.build(self.metadata, mel, text, self.config.workers)

@@ -166,7 +166,7 @@ def _repair(
     """Makes a new version of what is intact in one that was examined; computes the rest again."""
     job = BuildJob(config, None, num_workers, progress)
     with target.folder.lock() as lock:
-        # Other stores may share the damaged file under another name, so nothing else is taken over.
+        # Other stores may share the damaged file under another name, so nothing else is reused.
         reusable = ReusableColumns.of_examination(examination, target)
         store, result = StoreBuilder(job, target, reusable, lock, publish_always=True).run()
     store.close()

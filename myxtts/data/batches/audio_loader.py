@@ -210,7 +210,7 @@ class AudioLoader:
         return tf.cond(tf.reduce_any(tf.gather(self._through_python, self._place(rows))), through_python, in_graph)
 
     def _place(self, rows: tf.Tensor) -> tf.Tensor:
-        """Where clips stand in the columns, whose last entry is the empty place."""
+        """Where clips are in the columns, whose last entry is the empty place."""
         return tf.where(rows < 0, tf.constant(len(self._clips), tf.int64), rows)
 
     @property

@@ -1,6 +1,6 @@
 """Batch requests to padded batches through Python, a whole batch per call.
 
-What `use_tf_native_loading: false` selects, and what stands in when the graph cannot be built. The batches are those
+What `use_tf_native_loading: false` selects, and what is used when the graph cannot be built. The batches are those
 of the graph, from the same table and the same arithmetic.
 """
 

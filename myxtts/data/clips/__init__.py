@@ -37,7 +37,7 @@ class Clip:
     Attributes:
         id: unique in the data set; Unicode NFC, `/` between folders, no audio suffix.
         audio_path: the file, as it is spelt on disk (a plain string: a data set may have millions).
-        text: what is said, as written; the normalised column where the metadata has one.
+        text: the spoken words, as written; the normalised column where the metadata has one.
         speaker: name of the voice.
         language: code such as `en` or `fa`.
         ipa: the text already in IPA, or None.

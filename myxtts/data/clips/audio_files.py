@@ -68,7 +68,7 @@ class AudioFolder:
                         self._folders.setdefault(name, entry.name)
                     elif entry.is_file():
                         self._add_file(name, entry.name)
-                except OSError:  # a symbolic link in a circle is no file
+                except OSError:  # a symbolic link that leads in a circle
                     continue
 
     def _add_file(self, name: str, spelt: str) -> None:

@@ -1,7 +1,7 @@
 """Looks at a data set before any work is done on it: how much there is, of what, and what is wrong.
 
 Only headers are read of the audio. Texts go through the tokenizer, as they will when features are computed, so that
-symbols it does not know come to light here.
+symbols it does not know are found here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Problem
-from myxtts.data.clips.metadata import Metadata, probe_audio
-from myxtts.data.clips.splits import SPLITS
+from myxtts.data.clips.metadata import SPLITS, Metadata, probe_audio
 from myxtts.data.clips.text_inspection import inspect_texts
 from myxtts.errors import DataError
 

@@ -1,7 +1,7 @@
 """What clips a data set has, their splits, and what is wrong with them.
 
-Reading goes on past anything that is wrong with a line, so that one pass reports everything: each such line
-becomes a `Problem` with its file and line. `DataError` is kept for what makes all lines meaningless.
+Reading does not stop at a wrong line, so that one pass reports everything: each such line becomes a `Problem` with
+its file and line. `DataError` is only for what makes all lines meaningless.
 
 Audio is looked for by name only. `probe_audio` reads the headers; its problems go to `Metadata.leave_out`.
 """
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 from unicodedata import normalize
 
 import numpy as np
@@ -24,18 +24,19 @@ from myxtts.data.clips import AUDIO_PROBLEMS, Clip, Problem, ProblemKind
 from myxtts.data.clips.audio_files import AudioFolder, EscapingId, canonical_id, split_id
 from myxtts.data.clips.audio_headers import AudioHeaders, probe_audio
 from myxtts.data.clips.metadata_file import read_metadata_file
-from myxtts.data.clips.splits import Split, SplitRule, split_of
 from myxtts.errors import ConfigError, DataError, UsageError
 from myxtts.text.languages import known_language
 
 __all__ = [
     "DEFAULT_METADATA_FILE",
     "DEFAULT_SPEAKER",
+    "SPLITS",
     "AudioHeaders",
     "Clip",
     "Metadata",
     "Problem",
     "Split",
+    "SplitRule",
     "probe_audio",
     "read_metadata",
     "split_of",
@@ -44,8 +45,50 @@ __all__ = [
 DEFAULT_METADATA_FILE = "metadata.csv"
 DEFAULT_SPEAKER = "default"
 
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
 _Fault = tuple[ProblemKind, str]
 _SHOWN = 3  # problems that an error message quotes before it refers to check-data
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """Shares of the clips per split, and the seed of the hash; what the two leave over is `test`.
+
+    A clip's split is a hash of (split_seed, id) and nothing else: not its position, not the other clips. Appending
+    clips therefore moves none of those already there, with one exception that small data sets need: if no clip
+    falls into the validation split by itself, the one with the lowest hash is put there, until a clip with a lower
+    hash is appended. Even then no clip that was trained on ever moves into
+    validation.
+    """
+
+    train: float
+    val: float
+    seed: int
+
+    @classmethod
+    def from_config(cls, config: DataConfig) -> SplitRule:
+        return cls(config.train_split, config.val_split, config.split_seed)
+
+    def position(self, clip_id: str) -> float:
+        """Where the id falls between 0 and 1."""
+        return xxhash.xxh3_64_intdigest(f"{self.seed}:{clip_id}".encode()) / 2**64
+
+    def split_of(self, clip_id: str) -> Split:
+        position = self.position(clip_id)
+        if position < self.val:
+            return "val"
+        # Shares are written in decimal: 0.95 + 0.05 may fall just short of 1 and must not leave a test split.
+        return "train" if position < self.val + self.train + 1e-9 else "test"
+
+    def assign(self, ids: Sequence[str]) -> list[Split]:
+        """The split of every id; of two or more, one is always in validation."""
+        splits = [self.split_of(clip_id) for clip_id in ids]
+        if self.val > 0 and len(ids) > 1 and "val" not in splits:
+            lowest = min(range(len(ids)), key=lambda i: (self.position(ids[i]), ids[i]))
+            splits[lowest] = "val"
+        return splits
 
 
 @dataclass(frozen=True)
@@ -137,6 +180,11 @@ class Metadata:
     def _no_clip_of(self, source: str) -> str:
         first = next((f"; the first problem: {problem}" for problem in self.problems if problem.file == source), "")
         return f"{source} has no usable clip{first}"
+
+
+def split_of(clip_id: str, config: DataConfig) -> Split:
+    """The split that the hash of a clip's id falls into, under a configuration's shares and seed."""
+    return SplitRule.from_config(config).split_of(clip_id)
 
 
 def read_metadata(config: DataConfig) -> Metadata:
@@ -325,5 +373,5 @@ def _compile_pattern(pattern: str | None) -> re.Pattern[str] | None:
 
 
 def _has_content(text: str) -> bool:
-    """Whether there is anything to see: spaces, joiners and control characters alone are no text."""
+    """Whether a text has anything besides spaces, joiners and control characters."""
     return any(character.isprintable() and not character.isspace() for character in text)

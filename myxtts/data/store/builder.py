@@ -27,7 +27,7 @@ from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyF
 from myxtts.data.store.records import FAILED
 from myxtts.data.store.target import ReusableColumns, Target, fingerprint
 from myxtts.data.store.verify import quick_check
-from myxtts.data.store.worker_pool import WorkerPool, computers_of
+from myxtts.data.store.workers import WorkerPool, computers_of
 from myxtts.errors import DataError, StoreError
 
 
@@ -38,7 +38,7 @@ class StoreBuilder:
     Attributes:
         job: what is to be done.
         target: where.
-        reusable: what may be taken over.
+        reusable: what may be reused.
         lock: file descriptor of the lock.
         spare: room to leave on the disk, as a share of the store's size.
         most_failed: share of clips that may be unreadable.

@@ -33,7 +33,7 @@ from myxtts.data.store.records import (
     segments,
     write_all,
 )
-from myxtts.data.store.worker_pool import WorkerPool
+from myxtts.data.store.workers import WorkerPool
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ColumnBuilder:
         salvage: where an interrupted build goes that cannot be continued in place.
         plan: RECORD [N], the clips in order: `clip`, `size`, `mtime`, `content` are set.
         by_content: clips are recognised by the hash of their source, not by size and time.
-        sources: published clips that may be taken over.
+        sources: published clips that may be reused.
         item: what clip `i` of the plan is computed from, as JSON values.
         chunk: clips per task.
         on_progress: called with clips and rows as they are finished.

@@ -18,7 +18,7 @@ import numpy as np
 
 from myxtts.data.store.format import Column
 from myxtts.data.store.records import FAILED, Run, Work, copy_range, pack_record, pack_records, restamp
-from myxtts.data.store.worker_pool import ComputedTask, Task, WorkerPool, WrittenTask
+from myxtts.data.store.workers import ComputedTask, Task, WorkerPool, WrittenTask
 
 _AHEAD = 4  # tasks per worker that may be computed before the clips in front of them are
 

@@ -1,7 +1,7 @@
 """The registry of a store's columns: one entry has everything there is to know about a column.
 
 `COLUMNS` has an entry for each: its name, the type and shape of its rows, what it is computed from and by what, and
-which settings its bytes depend on. Whatever builds, checks, repairs or takes over stores goes through the entries and
+which settings its bytes depend on. Whatever builds, checks, repairs or reuses stores goes through the entries and
 knows none of them by name. To add a column, write a class that computes it, and `register` an entry.
 
 What a column is computed from is given to its class as JSON values, since it comes through a pipe. A clip that cannot
@@ -97,7 +97,7 @@ class ColumnEntry:
         computer: computes it, called with `settings` as keyword arguments. It has to be importable by its name.
         settings: for the computer, as JSON values.
         expected_bytes: at most, of a clip with so many samples at the configured rate; for asking the disk for room.
-        seconds_per_row: of audio, for progress; 0 if its rows are no time.
+        seconds_per_row: of audio, for progress; 0 if its rows are not steps in time.
         clips_per_task: how many clips a worker gets at a time.
         rebuild_key: configuration key that, set to false, forbids to compute it again with other settings.
         wanted: whether a configuration asks for it; mels and tokens are always there.
@@ -261,7 +261,7 @@ register(
         computer=TokenComputer,
         settings=lambda config: token_settings(TextSettings.from_config(config)),
         expected_bytes=lambda config, clip, samples: len(clip.text) * _TOKEN_BYTES_PER_LETTER,
-        clips_per_task=64,  # worth calling the phonemiser for
+        clips_per_task=64,  # one call of the phonemiser
         rebuild_key="auto_rebuild_token_cache",
     )
 )

@@ -227,7 +227,7 @@ class FeatureStore:
         return sum(self.manifest.data_bytes.values()) + sum(os.stat(self.path / name).st_size for name in indexes)
 
     def close(self) -> None:
-        """Lets the version go: it may be removed once a newer one is published. Arrays already handed out stay
+        """Releases the version: it may be removed once a newer one is published. Arrays already handed out stay
         valid, because a mapping outlives the file's name."""
         if self._hold is not None:
             self._hold.close()
@@ -280,7 +280,7 @@ def resolve_version(path: Path) -> Path:
 
 
 def read_pointer(store: Path) -> str | None:
-    """The name of the current version, or None if the pointer is missing or is no name of a version."""
+    """The name of the current version, or None if the pointer is missing or does not name a version."""
     try:
         name = (store / POINTER_FILE).read_text("ascii").strip()
     except (OSError, ValueError):

@@ -73,7 +73,7 @@ class PrecomputeResult:
         clips: in the store.
         failed: clips of the data set that could not be computed.
         problems: lines of the metadata that give no clip.
-        columns: by name, how many clips were computed and how many taken over.
+        columns: by name, how many clips were computed and how many reused.
         audio_seconds: of the clips whose audio was read.
         seconds: it took.
         size_bytes: of the store.
@@ -211,7 +211,7 @@ class BuildJob:
             except NewerStoreError:
                 raise
             except StoreError:
-                continue  # what is left of it is taken over by the build that follows
+                continue  # the build that follows reuses what is left of it
             if self._is_up_to_date(store, retry_failed):
                 return store, self.result(store, (*store.manifest.failed, *self._new_failures(store)))
             self._outdated.add(store.path)

@@ -129,7 +129,7 @@ def find_reusable(plan: np.ndarray, sources: Sequence[Reusable], by_content: boo
 
 
 def find_whole(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) -> Reusable | None:
-    """A source whose file holds exactly the clips of the plan, so that the file itself can be taken over."""
+    """A source whose file holds exactly the clips of the plan, so that the file itself can be reused."""
     for source in sources:
         if not source.whole or len(source.records) != len(plan):
             continue
@@ -254,7 +254,7 @@ def write_all(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def _blocks(offsets: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of clips that lie one after another, each worth one read."""
+    """Ranges of clips that lie one after another, each of the size of one read."""
     ends = (offsets + lengths).tolist()
     begins = offsets.tolist()
     first = 0

@@ -1,7 +1,7 @@
-"""Which store a configuration asks for, where it is or would be, and what other stores could give it.
+"""Which store a configuration asks for, where it is or would be, and what it can reuse of other stores.
 
 A store is known by its settings: everything that changes its bytes, in sections. Each column has one, which it is
-computed with; a store whose section equals that of another can take its column over. `data` is which clips there are,
+computed with; a store whose section equals that of another can reuse its column. `data` is which clips there are,
 so that a subset of a data set, or another data set in the same cache folder, has a store of its own and does not
 replace this one. The hash of all of them, the fingerprint, names the store's folder.
 """
@@ -100,7 +100,7 @@ class Target:
 
 @dataclass
 class ReusableColumns:
-    """What a build may take over. The versions stay open, so that nobody removes them meanwhile.
+    """What a build may reuse. The versions stay open, so that nobody removes them meanwhile.
 
     Attributes:
         by_column: clips with the same settings, by name of the column.
@@ -112,7 +112,7 @@ class ReusableColumns:
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def close(self) -> None:
-        """Lets the versions go."""
+        """Closes the versions."""
         self._opened.close()
 
     @classmethod
@@ -165,7 +165,7 @@ class ReusableColumns:
                 self.by_column[entry.name].append(reusable)
 
     def _add_examined(self, examination: Examination, target: Target) -> None:
-        logger.warning("%s: %s; what is intact is taken over", examination.version, examination.damage[0].reason)
+        logger.warning("%s: %s; what is intact is reused", examination.version, examination.damage[0].reason)
         rest = ReusableColumns.of_examination(examination, target)
         for name, reusable in rest.by_column.items():
             self.by_column[name] += reusable

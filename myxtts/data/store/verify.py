@@ -47,7 +47,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Examination:
-    """What a version is worth.
+    """What was found in a version.
 
     Attributes:
         version: its folder.
@@ -72,7 +72,7 @@ class Examination:
         return not self.damage
 
     def reusable(self, column: Column, source: ClipSource) -> Reusable | None:
-        """What can be taken over from a column of the version, which is made from `source`."""
+        """What can be reused of a column of the version, which is made from `source`."""
         if self.index is None or column.name not in self.intact:
             return None
         good = self.intact[column.name]
