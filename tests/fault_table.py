@@ -22,7 +22,8 @@ from faulty_pipelines import CASES, HEALTHY, STEP
 from recorded_measurements import RECORDED, read_recorded, to_json, write_recorded
 
 from myxtts.performance import Diagnosis, SimulatedStep
-from myxtts.performance.diagnose_pipeline import Measurements, judge, take_measurements
+from myxtts.performance.diagnose_pipeline import judge, take_measurements
+from myxtts.performance.facts import Measurements
 
 TRIES = 4
 LEAST_REMOVED = 0.8

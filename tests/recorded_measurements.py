@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from myxtts.performance.diagnose_pipeline import Measurements
+from myxtts.performance.facts import Measurements
 from myxtts.performance.stall import StepTimeline
 
 RECORDED = Path(__file__).parent / "data" / "diagnose_measurements.json"
@@ -26,10 +26,15 @@ def to_json(measurements: Measurements) -> Any:
     origin = float(run.timeline.completed[0])
     timeline = StepTimeline(run.timeline.batch_ready - origin, run.timeline.completed - origin)
     run = replace(run, timeline=timeline, called=run.called - origin)
-    return _plain(replace(measurements, comparison=replace(measurements.comparison, run=run)))
+    values = _plain(replace(measurements, comparison=replace(measurements.comparison, run=run)))
+    if values["input"] is not None:
+        del values["input"]["comparison"]  # is the one beside it
+    return values
 
 
 def from_json(values: Any) -> Measurements:
+    if values["input"] is not None:
+        values = values | {"input": values["input"] | {"comparison": values["comparison"]}}
     return typing.cast(Measurements, _build(Measurements, values))
 
 

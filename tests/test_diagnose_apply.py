@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
-import tensorflow as tf
 from speech_like import RATE, make_data_set
 
 from myxtts.cli import app
 from myxtts.config.config import XTTSConfig
-from myxtts.training.diagnose_training import _compile
 
 QUICK = [
     "--set=optimization_level=basic",
@@ -77,10 +74,3 @@ def test_a_file_that_cannot_be_read_under_way_is_one_line(data: Path, capsys: py
     err = capsys.readouterr().err
     assert "a batch cannot be loaded" in err
     assert "Traceback" not in err
-
-
-def test_every_shape_is_compiled_once_and_nothing_is_put_behind_the_pipeline() -> None:
-    batches: Any = [{"tokens": tf.zeros([4, tokens])} for tokens in (2, 2, 3, 2, 5)]  # nothing but an iterable
-    seen: list[int] = []
-    _compile(lambda batch: seen.append(batch["tokens"].shape[1]), batches, shapes=2, report=lambda what: None)
-    assert seen == [2, 3]

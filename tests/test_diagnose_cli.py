@@ -134,7 +134,11 @@ def _value(config: XTTSConfig, key: str) -> Any:
 
 def test_the_real_step_of_a_configuration_is_diagnosed(tmp_path: Path) -> None:
     config = configure(data_folder(tmp_path), tmp_path / "run", cache_dir=str(tmp_path / "store"))
-    result = diagnose_training(config, 12)
+    reported: list[str] = []
+    result = diagnose_training(config, 12, report=reported.append)
+    shapes = [what for what in reported if what.startswith("compiling the step, shape ")]
+    assert shapes == [f"compiling the step, shape {number} of {len(shapes)}" for number in range(1, len(shapes) + 1)]
+    assert shapes
     assert not result.simulated
     assert 0 < result.steps <= 12
     assert result.settings["mode"] == "precompute"

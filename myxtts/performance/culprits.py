@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from myxtts.performance.diagnosis import number
-from myxtts.performance.facts import MORE_PARALLEL, MOSTLY, InputFacts, StepFacts, near
+from myxtts.performance.facts import MORE_PARALLEL, MOSTLY, InputFacts, Measurements
 from myxtts.performance.stall import HIGHLY_INPUT_BOUND
 
 # The first suspect of the table that would remove enough is the culprit; if none would, the one that removes most.
@@ -127,9 +127,9 @@ def choose(suspects: Mapping[str, Suspect]) -> list[tuple[str, Suspect]]:
 def _no_prefetch(facts: InputFacts) -> Suspect | None:
     if facts.prefetched_stall is None:
         return None
-    waits = f"{number(1e3 * facts.prefetched_stall)} instead of {number(1e3 * facts.stall)}"
+    waits = f"{number(1e3 * facts.prefetched_stall)} instead of {number(1e3 * facts.comparison.stall)}"
     return Suspect(
-        float(np.clip(1 - facts.prefetched_stall / facts.stall, 0, 1)),
+        float(np.clip(1 - facts.prefetched_stall / facts.comparison.stall, 0, 1)),
         "the pipeline does not end with a prefetch, so every step waits while its batch is made",
         (f"with batches made ahead, a step waits {waits} ms (measured)",),
         measured=True,
@@ -138,10 +138,10 @@ def _no_prefetch(facts: InputFacts) -> Suspect | None:
 
 def _shuffle_refill(facts: InputFacts) -> Suspect | None:
     refill, share = facts.refill, facts.stall_at_epochs
-    if refill is None or not len(facts.epoch_starts):
+    epochs, stall = len(facts.comparison.run.epoch_starts), facts.comparison.stall
+    if refill is None or not epochs:
         return None
-    per_step = refill.seconds * len(facts.epoch_starts) / len(facts.stalls)
-    explained = min(1.0, per_step / facts.stall) if facts.stall else 0.0
+    explained = min(1.0, refill.seconds * epochs / len(facts.stalls) / stall) if stall else 0.0
     filling = f"filling it takes {number(1e3 * refill.seconds)} ms"
     return Suspect(
         min(share, explained),
@@ -154,7 +154,7 @@ def _slow_clips(facts: InputFacts) -> Suspect | None:
     slow = facts.slow
     if slow is None and facts.alone.nodes:
         return None
-    spiky = [step for step in facts.spiky_steps.tolist() if step not in near(facts.epoch_starts)]
+    spiky = [step for step in facts.spiky_steps.tolist() if step not in facts.near_epochs]
     total = float(facts.stalls.sum())
     share = float(facts.stalls[spiky].sum()) / total if spiky and total else 0.0
     if slow is None:
@@ -262,23 +262,24 @@ def _per_clip_work(facts: InputFacts) -> Suspect | None:
     )
 
 
-def _recompilation(facts: StepFacts) -> Suspect | None:
-    run, half = facts.run, len(facts.run) // 2
-    late = [step for step in facts.new_shapes if step >= half and facts.compiling[step] > 0]
+def _recompilation(facts: Measurements) -> Suspect | None:
+    run, compiling = facts.comparison.run, facts.comparison.compiling
+    half = len(run) // 2
+    late = [step for step in facts.comparison.new_shapes if step >= half and compiling[step] > 0]
     total = float(run.step_times[half:].sum())
     if len(late) < _FEWEST_NEW_SHAPES or not total:
         return None
     shapes = f"{len(set(run.shapes))} shapes in {len(run)} steps"
-    longer = f"took {number(1e3 * float(np.mean(facts.compiling[late])))} ms longer"
+    longer = f"took {number(1e3 * float(np.mean(compiling[late])))} ms longer"
     return Suspect(
-        float(facts.compiling[half:].sum()) / total,
+        float(compiling[half:].sum()) / total,
         f"new batch shapes keep coming, and the step is compiled for each ({shapes})",
         (f"{len(late)} of the last {len(run) - half} steps had a new shape and {longer}",),
         measured=True,
     )
 
 
-def _eager_step(facts: StepFacts) -> Suspect | None:
+def _eager_step(facts: Measurements) -> Suspect | None:
     eager = facts.eager
     if eager is None:
         return None
@@ -393,7 +394,7 @@ INPUT_CULPRITS: tuple[Culprit[InputFacts], ...] = (
     ),
 )
 
-STEP_CULPRITS: tuple[Culprit[StepFacts], ...] = (
+STEP_CULPRITS: tuple[Culprit[Measurements], ...] = (
     Culprit(
         name="recompilation",
         meaning="new batch shapes keep coming, and the step is compiled for each",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,36 +25,13 @@ from myxtts.performance.culprits import (
     find_suspects,
 )
 from myxtts.performance.diagnosis import NONE, Diagnosis, Fix, Pattern, StallSplit, StepSeries
-from myxtts.performance.facts import EagerStep, InputFacts, StepFacts
+from myxtts.performance.facts import InputFacts, Measurements
 from myxtts.performance.pattern import find_pattern
 from myxtts.performance.replay_comparison import FEWEST_STEPS, ReplayComparison, cold_share, compare
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
 
 _MOST_FIXES = 3
 _CLEARLY = 0.025  # a smaller share may be chance, and no culprit is named for it
-
-
-@dataclass(frozen=True, eq=False)
-class Measurements:
-    """Everything that a diagnosis rests on.
-
-    Attributes:
-        comparison: the steps with real and with replayed input.
-        input: why they wait; None: they hardly wait, so it was not investigated.
-        eager: a step that runs its operations one by one; None: it does not.
-        copy_seconds: to copy a batch to the device.
-        cold_share: share of step time that waits for data with a cold page cache; None: not measured.
-        is_tf_data: whether the input is a `tf.data` pipeline.
-        simulated: whether the step is a simulated accelerator's.
-    """
-
-    comparison: ReplayComparison
-    input: InputFacts | None = None
-    eager: EagerStep | None = None
-    copy_seconds: float = 0.0
-    cold_share: float | None = None
-    is_tf_data: bool = True
-    simulated: bool = False
 
 
 def diagnose(
@@ -127,11 +103,7 @@ def judge(measurements: Measurements) -> Diagnosis:
     """Draws the conclusions from what was measured."""
     comparison, facts = measurements.comparison, measurements.input
     run, share, step_seconds = comparison.run, comparison.share, comparison.step_seconds
-    computing = min(1.0, comparison.ceiling / step_seconds) if step_seconds else 0.0
-    in_step = find_suspects(
-        STEP_CULPRITS,
-        StepFacts(run, comparison.compiling, comparison.new_shapes, computing, measurements.eager),
-    )
+    in_step = find_suspects(STEP_CULPRITS, measurements)
     in_input = choose(find_suspects(INPUT_CULPRITS, facts)) if facts is not None else []
     culprit, text, evidence, waiting = NONE, "", list[str](), 0.0
     fixes = [_fix(name, one, one.removed * share, measurements) for name, one in in_input]

@@ -12,7 +12,7 @@ import numpy as np
 
 from myxtts.performance.cpu_use import CpuUse
 from myxtts.performance.graph_nodes import Node, slowest_node, stages
-from myxtts.performance.step_run import StepRun
+from myxtts.performance.replay_comparison import ReplayComparison
 
 # From here on a share is most of something.
 MOSTLY = 0.5
@@ -67,25 +67,6 @@ class EagerStep:
     problem: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class StepFacts:
-    """What the step itself loses.
-
-    Attributes:
-        run: the steps on the real input.
-        compiling: float [N], seconds by which steps with a new shape took longer than others.
-        new_shapes: the steps that had one.
-        computing: share of step time that is the step's own.
-        eager: its operations run one by one; None: they do not, or not many.
-    """
-
-    run: StepRun
-    compiling: np.ndarray
-    new_shapes: Sequence[int]
-    computing: float
-    eager: EagerStep | None
-
-
 @dataclass(frozen=True)
 class InputAlone:
     """The input measured without a step.
@@ -117,12 +98,9 @@ class InputFacts:
     """What was measured of the input. Times are seconds per step.
 
     Attributes:
-        stall: waiting for data.
-        ceiling: a step with perfect input.
-        stalls: float [N], of each step.
+        comparison: how long steps wait for it.
         waits_for_all: whether a step waits while its whole batch is made, because nothing is made ahead.
         alone: the input without a step.
-        epoch_starts: steps that began an epoch.
         padding: share of the batches' bytes.
         prefetched_stall: waiting for data with batches made ahead; None if that was not tried.
         speed_up: of the slowest node with more calls at once; None if that was not tried.
@@ -130,25 +108,27 @@ class InputFacts:
         slow: clips that are far slower than others; None if there are none.
     """
 
-    stall: float
-    ceiling: float
-    stalls: np.ndarray
+    comparison: ReplayComparison
     waits_for_all: bool
     alone: InputAlone
-    epoch_starts: Sequence[int] = ()
     padding: float = 0.0
     prefetched_stall: float | None = None
     speed_up: float | None = None
     refill: ShuffleRefill | None = None
     slow: SlowElements | None = None
 
+    @property
+    def stalls(self) -> np.ndarray:
+        """float [N], of each step."""
+        return self.comparison.run.stalls
+
     def removed(self, ratio: float) -> float:
         """The share of the stall that goes if the input takes `ratio` of its present time."""
-        if self.stall <= 0:
+        stall = self.comparison.stall
+        if stall <= 0:
             return 0.0
-        present = self.stall if self.waits_for_all else self.ceiling + self.stall
-        left = present * ratio - (0.0 if self.waits_for_all else self.ceiling)
-        gone = float(np.clip(1 - max(0.0, left) / self.stall, 0.0, 1.0))
+        left = self._present * ratio - (0.0 if self.waits_for_all else self.comparison.ceiling)
+        gone = float(np.clip(1 - max(0.0, left) / stall, 0.0, 1.0))
         return gone * (1 - self.stall_of_epochs)
 
     @property
@@ -157,8 +137,12 @@ class InputFacts:
 
         Well below 1 if steps wait for something else than a slow input.
         """
-        present = self.stall if self.waits_for_all else self.ceiling + self.stall
-        return self.alone.seconds / present if present else 0.0
+        return self.alone.seconds / self._present if self._present else 0.0
+
+    @property
+    def _present(self) -> float:
+        """The time in which the input makes a batch, as the steps show it."""
+        return self.comparison.stall + (0.0 if self.waits_for_all else self.comparison.ceiling)
 
     @property
     def slow_node(self) -> Node | None:
@@ -183,8 +167,8 @@ class InputFacts:
 
     def share_left(self, ratio: float) -> float:
         """The share of step time that still waits for data if the input takes `ratio` of its present time."""
-        left = self.stall * (1 - self.removed(ratio))
-        return left / (self.ceiling + left) if left else 0.0
+        left = self.comparison.stall * (1 - self.removed(ratio))
+        return left / (self.comparison.ceiling + left) if left else 0.0
 
     @property
     def spiky_steps(self) -> np.ndarray:
@@ -198,13 +182,16 @@ class InputFacts:
         return np.sort(order[: int(np.searchsorted(summed, 0.8 * total)) + 1])
 
     @property
+    def near_epochs(self) -> set[int]:
+        """Steps that begin an epoch, and those right after: a batch is made while the step before it runs."""
+        return {start + late for start in self.comparison.run.epoch_starts for late in (0, 1)}
+
+    @property
     def stall_at_epochs(self) -> float:
         """The share of the stall in the steps that begin an epoch and right after, 0 to 1."""
-        near = sorted(
-            {step + late for step in self.epoch_starts for late in (0, 1) if step + late < len(self.stalls)}
-        )
+        steps = sorted(step for step in self.near_epochs if step < len(self.stalls))
         total = float(self.stalls.sum())
-        return float(self.stalls[near].sum()) / total if near and total else 0.0
+        return float(self.stalls[steps].sum()) / total if steps and total else 0.0
 
     @property
     def stall_of_epochs(self) -> float:
@@ -212,10 +199,34 @@ class InputFacts:
 
         A pipeline starts again then, which says nothing about its speed once it runs.
         """
-        usual = min(1.0, len(near(self.epoch_starts)) / len(self.stalls))
+        usual = min(1.0, len(self.near_epochs) / len(self.stalls))
         return max(0.0, (self.stall_at_epochs - usual) / (1 - usual)) if usual < 1 else 0.0
 
 
-def near(starts: Sequence[int]) -> set[int]:
-    """Steps at which something begins, and those right after: a batch is made while the step before it runs."""
-    return {start + late for start in starts for late in (0, 1)}
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Everything that a diagnosis rests on.
+
+    Attributes:
+        comparison: the steps with real and with replayed input.
+        input: why they wait; None: they hardly wait, so it was not investigated.
+        eager: a step that runs its operations one by one; None: it does not.
+        copy_seconds: to copy a batch to the device.
+        cold_share: share of step time that waits for data with a cold page cache; None: not measured.
+        is_tf_data: whether the input is a `tf.data` pipeline.
+        simulated: whether the step is a simulated accelerator's.
+    """
+
+    comparison: ReplayComparison
+    input: InputFacts | None = None
+    eager: EagerStep | None = None
+    copy_seconds: float = 0.0
+    cold_share: float | None = None
+    is_tf_data: bool = True
+    simulated: bool = False
+
+    @property
+    def computing(self) -> float:
+        """Share of step time that is the step's own, 0 to 1."""
+        step_seconds = self.comparison.step_seconds
+        return min(1.0, self.comparison.ceiling / step_seconds) if step_seconds else 0.0

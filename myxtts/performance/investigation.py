@@ -46,7 +46,7 @@ def investigate(
     waits_for_all = not stream.prepares_ahead and _is_synchronous(run)
     if stream.is_one_pass:
         alone = InputAlone(float(run.waits.mean()), run.cpu, 0.0, len(run))
-        return InputFacts(comparison.stall, comparison.ceiling, run.stalls, waits_for_all, alone, run.epoch_starts)
+        return InputFacts(comparison, waits_for_all, alone)
     report("the input alone")
     alone = _input_alone(stream)
     node = slowest_node(alone.nodes)
@@ -62,12 +62,9 @@ def investigate(
             speed_up = speed_up_by_parallelism(node, dataset.options())
         refill, slow = _look_closer(dataset, run, alone)
     return InputFacts(
-        stall=comparison.stall,
-        ceiling=comparison.ceiling,
-        stalls=run.stalls,
+        comparison=comparison,
         waits_for_all=waits_for_all,
         alone=alone,
-        epoch_starts=run.epoch_starts,
         padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
         prefetched_stall=prefetched_stall,
         speed_up=speed_up,

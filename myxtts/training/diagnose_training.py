@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,15 @@ from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.precompute import WorkProgress
-from myxtts.models.create import create_model
 from myxtts.performance.culprits import CULPRITS, LESS_WORK
 from myxtts.performance.diagnose_pipeline import diagnose
 from myxtts.performance.diagnosis import Diagnosis, Fix
 from myxtts.performance.simulated_accelerator import SimulatedStep
-from myxtts.training.device import precision_policy, prepare_device
-from myxtts.training.optimizer import create_optimizer
-from myxtts.training.step import TrainingStep
+from myxtts.training.device import prepare_device
+from myxtts.training.measured_steps import StepRunner, warm_batches
+from myxtts.training.step import Shape
 
 Report = Callable[[str], None]
-
-_MOST_BATCHES = 500
 
 
 def diagnose_training(
@@ -55,14 +51,20 @@ def diagnose_training(
     device = prepare_device(config.training)
     dataset = dataset or LJSpeechDataset(None, config)
     source = dataset.batches("train", config, progress)
+    step: Callable[[Any], Any]
+    if simulated_step_seconds is not None:
+        step = SimulatedStep(simulated_step_seconds)
+    else:
+        compiled: list[Shape] = []
+
+        def compiling(shape: Shape) -> None:
+            compiled.append(shape)
+            report(f"compiling the step, shape {len(compiled)} of {len(source.plan.buckets)}")
+
+        step = StepRunner(config, device, compiling)
+        warm_batches(source, config.training.seed, step)  # so that no measured step is spent compiling
     batches = source.dataset(seed=config.training.seed)
     with tf.device(device.name):
-        step: Callable[[Any], Any]
-        if simulated_step_seconds is not None:
-            step = SimulatedStep(simulated_step_seconds)
-        else:
-            step = _real_step(config, batches, precision_policy(config.training, device))
-            _compile(step, batches, len(source.plan.buckets), report)
         diagnosis = diagnose(batches, step, num_batches, files=_audio_files(source), report=report)
     # Our own pipelines are changed by settings, not by lines of code.
     fixes = tuple(_as_settings(fix, next_changes(config, fix.culprit)) for fix in diagnosis.fixes)
@@ -133,24 +135,3 @@ def _as_settings(fix: Fix, changes: dict[str, Any]) -> Fix:
 def yaml_text(value: Any) -> str:
     """A value as a configuration file has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _real_step(config: XTTSConfig, dataset: tf.data.Dataset, policy: str) -> Callable[[Any], Any]:
-    model = create_model(config, policy)
-    optimizer = create_optimizer(config.training, config.training.max_steps or 10_000, policy)
-    step = TrainingStep(model, optimizer, config, dataset.element_spec)
-    return lambda batch: step(batch).completion
-
-
-def _compile(step: Callable[[Any], Any], dataset: tf.data.Dataset, shapes: int, report: Report) -> None:
-    """Runs the step once for every shape that the batches come in, so that no measured step is spent compiling."""
-    seen: set[Any] = set()
-    for batch in islice(dataset, _MOST_BATCHES):  # not `take`: nothing may follow a copy to the device
-        shape = tuple(tuple(tensor.shape) for tensor in batch.values())
-        if shape in seen:
-            continue
-        seen.add(shape)
-        report(f"compiling the step, shape {len(seen)} of {shapes}")
-        step(batch)
-        if len(seen) >= shapes:
-            return

@@ -45,15 +45,18 @@ class StepRunner:
         with tf.device(device.name):
             self._model = create_model(config, self._policy)
 
+    def __call__(self, batch: Batch) -> tf.Tensor:
+        """Dispatches a step; what it returns can be read once the step is done."""
+        with tf.device(self._device.name):
+            return self._step_for(batch)(batch).completion
+
     def prepare(self, batch: Batch) -> None:
         """Compiles the step for a batch's shape, if that has not been done."""
-        step = self._step_for(batch)
-        shape, new = step.note_shape(batch)
+        shape, new = self._step_for(batch).note_shape(batch)
         if new:
             if self._on_compile is not None:
                 self._on_compile(shape)
-            with tf.device(self._device.name):
-                step(batch).completion.numpy()
+            self(batch).numpy()
 
     def run(self, batches: Iterator[Batch], steps: int) -> Rates:
         """Runs steps, at most two in flight; returns their rates, without those that had to be compiled."""
@@ -63,13 +66,12 @@ class StepRunner:
             times.completed(done)
 
         synchronous = not self._device.is_gpu
-        with closing(watch_steps(completed, synchronous=synchronous)) as watcher, tf.device(self._device.name):
+        with closing(watch_steps(completed, synchronous=synchronous)) as watcher:
             times.begin()
             for number, fetched in enumerate(fetch(batches, steps), 1):
                 watcher.wait_for_slot()
-                step = self._step_for(fetched.batch)
-                shape, new = step.note_shape(fetched.batch)
-                completion = step(fetched.batch).completion
+                shape, new = self._step_for(fetched.batch).note_shape(fetched.batch)
+                completion = self(fetched.batch)
                 returned = time.perf_counter()
                 watcher.dispatched(
                     DispatchedStep(number, completion, fetched.asked, fetched.ready, returned, shape, new)
