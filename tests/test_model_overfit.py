@@ -69,7 +69,7 @@ def learn(model, batch, steps, learning_rate=2e-3):
         weights.gather()
         optimizer.apply(weights.flatten(tape.gradient(scaled, model.trainable_variables)), weights.vectors)
         weights.scatter()
-        return tf.stack(losses)
+        return tf.stack(list(losses.values()))
 
     batch = {key: tf.constant(value) for key, value in batch.items()}
     return np.array([step(batch, tf.constant(number)) for number in range(steps)])
