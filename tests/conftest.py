@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked_python import forked_python
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # librosa compiles for most of a minute, for a few calls. What is compiled like this is kept from everybody else.
@@ -22,7 +24,45 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts what runs in the background deaf to Ctrl-C, and so would be the programs that are tested.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# The same examples in every run, however long they take. `make soak` looks at other examples each time.
+settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("other", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
+
+# What the programs of the tests import, apart from TensorFlow.
+LIBRARIES = ("myxtts.cli.app", "numpy", "scipy.fft", "soundfile", "yaml", "rich.table", "num2words")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+class SkippedTensorFlow:
+    """Skips the test, or the module of tests, that imports TensorFlow."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name in ("tensorflow", "keras"):
+            pytest.skip("needs TensorFlow", allow_module_level=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-tensorflow", action="store_true", help="only what needs no TensorFlow, in a minute")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--without-tensorflow"):
+        sys.meta_path.insert(0, SkippedTensorFlow())
+        paths = [str(Path(__file__).parent / "without_tensorflow"), *os.environ.get("PYTHONPATH", "").split(":")]
+        os.environ["PYTHONPATH"] = ":".join(filter(None, paths))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--without-tensorflow"):
+        left_out = [one for one in items if one.get_closest_marker("tensorflow") or needs_tensorflow(one)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [one for one in items if one not in left_out]
+
+
+def needs_tensorflow(item: pytest.Item) -> bool:
+    return "python_with_tensorflow" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")
@@ -43,13 +83,27 @@ def ljspeech_transcripts() -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Starts programs as `sys.executable` does, with most of what they import loaded already."""
+    with forked_python(tmp_path_factory.mktemp("python"), *LIBRARIES) as executable:
+        yield executable
+
+
+@pytest.fixture(scope="session")
+def python_with_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same with TensorFlow, whose start takes seconds."""
+    with forked_python(tmp_path_factory.mktemp("python"), "myxtts.training.trainer", *LIBRARIES) as executable:
+        yield executable
+
+
 @pytest.fixture
-def run_myxtts() -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_myxtts(python: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the program in a process of its own, as a user would."""
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "myxtts", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]
+        command = [python, "-m", "myxtts", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload]
 
     return run
 
