@@ -8,10 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from forked_python import forked_python
 from hypothesis import HealthCheck, settings
+
+from myxtts import child_program
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # librosa compiles for most of a minute, for a few calls. What is compiled like this is kept from everybody else.
@@ -31,7 +34,7 @@ settings.register_profile("other", settings.get_profile("same"), derandomize=Fal
 settings.load_profile("same")
 
 # What the programs of the tests import, apart from TensorFlow.
-LIBRARIES = ("myxtts.cli.app", "numpy", "scipy.fft", "soundfile", "yaml", "rich.table", "num2words")
+LIBRARIES = ("myxtts.cli.app", "myxtts.text", "myxtts.audio.mel", "scipy.fft", "soundfile", "rich.table", "num2words")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -95,6 +98,14 @@ def python_with_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The same with TensorFlow, whose start takes seconds."""
     with forked_python(tmp_path_factory.mktemp("python"), "myxtts.training.trainer", *LIBRARIES) as executable:
         yield executable
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers(python: str) -> Iterator[None]:
+    """What is called in this process starts its workers with that executable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child_program, "sys", SimpleNamespace(executable=python, path=sys.path))
+        yield
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """An executable that stands in for `python` and starts programs in milliseconds.
 
 A server process imports the given modules once, then forks for every program: a process like any other, with its own
-standard streams, folder, environment, signals and exit code, but without the seconds that its imports would take. The
+streams, folder, environment, signals and exit code, but without the seconds that its imports would take. The
 executable passes signals on, ends as its program ends, and takes the program with it when it is killed.
 
 It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
@@ -10,6 +10,7 @@ It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -29,21 +30,24 @@ from typing import Any
 _CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 
+streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
+request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ), streams=streams)
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {largest})
 server.connect({address!r})
-request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ))
-socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
-program = int(server.recv(64))
+socket.send_fds(server, [json.dumps(request).encode()], streams)
+program = int(server.recv(64) or sys.exit("the server did not start, see {errors}"))
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, lambda number, _: os.kill(program, number))
 code = int(server.recv(64))
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
 _LARGEST_REQUEST = 1 << 20
+_MOST_STREAMS = 250
 
 
 @contextlib.contextmanager
@@ -54,27 +58,26 @@ def forked_python(folder: Path, *modules: str) -> Iterator[str]:
         folder: for the executable.
         modules: what the server imports. None of them may start a thread, which would not survive the fork.
     """
-    name = f"myxtts-{uuid.uuid4()}"
+    address = f"\0myxtts-{uuid.uuid4()}"  # of a socket without a file, whose path might be too long
     client = folder / "python"
-    client.write_text(_CLIENT.format(python=sys.executable, address=_address(name)), encoding="utf-8")
+    errors = folder / "errors.txt"
+    text = _CLIENT.format(python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST)
+    client.write_text(text, encoding="utf-8")
     client.chmod(0o755)
-    # The server ends when its standard input does, that is, with this process at the latest.
-    command = [sys.executable, __file__, name, *modules]
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        assert server.stdout.readline() == b"ready\n", f"the server of {client} did not start"
+    # Programs that are started before the server is ready wait for it at the socket.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, errors.open("w") as stderr:
+        listener.bind(address)
+        listener.listen(256)
+        server = subprocess.Popen(
+            [sys.executable, __file__, str(listener.fileno()), *modules],
+            stdin=subprocess.PIPE,  # the server ends when this does, that is, with this process at the latest
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+    with server:
         yield str(client)
-    finally:
-        server.stdin.close()
-        server.wait()
-        server.stdout.close()
-
-
-def _address(name: str) -> str:
-    """Of a socket without a file, whose path might be too long."""
-    return f"\0{name}"
 
 
 class _Program:
@@ -84,11 +87,16 @@ class _Program:
         self.arguments: list[str] = request["arguments"]
         self.folder: str = request["folder"]
         self.environment: dict[str, str] = request["environment"]
-        self.streams = streams
+        self.streams = dict(zip(request["streams"], streams, strict=True))  # by the number that each is to have
 
     def run(self) -> None:
         """Makes this process what a new one would be, and runs the program in it."""
-        for number, stream in enumerate(self.streams):
+        # First out of each other's way, then each to its number.
+        free = max(self.streams) + 1
+        moved = {number: fcntl.fcntl(stream, fcntl.F_DUPFD, free) for number, stream in self.streams.items()}
+        for stream in self.streams.values():
+            os.close(stream)
+        for number, stream in moved.items():
             os.dup2(stream, number)
             os.close(stream)
         sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
@@ -98,6 +106,8 @@ class _Program:
         os.chdir(self.folder)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         random.seed()
+        searched = self.environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[1:1] = [one for one in searched if one and one not in sys.path]
         option, *rest = self.arguments
         if option == "-m":
             module, *sys.argv[1:] = rest
@@ -114,12 +124,8 @@ class _Program:
             runpy.run_path(option, run_name="__main__")
 
 
-def _serve(name: str) -> _Program | None:
+def _serve(listener: socket.socket) -> _Program | None:
     """Forks for every request. Returns None in the server, when it is to end, and the program in a fork."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(_address(name))
-    listener.listen()
-    print("ready", flush=True)
     waiting = selectors.DefaultSelector()
     waiting.register(0, selectors.EVENT_READ, "end")
     waiting.register(listener, selectors.EVENT_READ, "request")
@@ -132,8 +138,8 @@ def _serve(name: str) -> _Program | None:
                 return None
             if key.data == "request":
                 client, _ = listener.accept()
-                request, streams, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
-                if not request:
+                request, streams, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, _MOST_STREAMS)
+                if not request:  # killed before it could ask
                     client.close()
                     continue
                 program = os.fork()
@@ -144,8 +150,9 @@ def _serve(name: str) -> _Program | None:
                     return _Program(json.loads(request), streams)
                 for stream in streams:
                     os.close(stream)
-                client.send(str(program).encode())
                 programs[program] = client
+                with contextlib.suppress(OSError):
+                    client.send(str(program).encode())
                 waiting.register(os.pidfd_open(program), selectors.EVENT_READ, program)
                 waiting.register(client, selectors.EVENT_READ, (program,))
             elif isinstance(key.data, tuple):  # the executable was killed
@@ -165,11 +172,11 @@ def _serve(name: str) -> _Program | None:
 
 
 def main() -> None:
-    name, *modules = sys.argv[1:]
+    descriptor, *modules = sys.argv[1:]
     for module in modules:
         importlib.import_module(module)
     gc.freeze()  # what is shared with the forks stays shared
-    program = _serve(name)
+    program = _serve(socket.socket(fileno=int(descriptor)))
     if program is not None:
         # Out here, so that a program ends as in any interpreter, with threads joined and exit functions called.
         program.run()

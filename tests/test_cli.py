@@ -60,9 +60,9 @@ def test_every_command_has_an_example_and_json_and_quiet(name: str) -> None:
     ],
     ids=" ".join,
 )
-def test_tensorflow_is_not_imported_without_need(arguments: list[str], tmp_path: Path) -> None:
+def test_tensorflow_is_not_imported_without_need(arguments: list[str], tmp_path: Path, python: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TENSORFLOW, *arguments], cwd=tmp_path, capture_output=True, text=True
+        [python, "-c", WITHOUT_TENSORFLOW, *arguments], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
 
