@@ -17,9 +17,6 @@ from hypothesis import HealthCheck, settings
 from myxtts import child_program
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# librosa compiles for most of a minute, for a few calls. What is compiled like this is kept from everybody else.
-os.environ["NUMBA_OPT"] = "0"
-os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "numba")
 # What XLA compiles here runs a few times: LLVM need not take its time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 if "PYTEST_XDIST_WORKER" in os.environ:
