@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,8 +34,11 @@ settings.register_profile("same", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("other", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
 
-# What the programs of the tests import, apart from TensorFlow.
 LIBRARIES = ("myxtts.cli.app", "myxtts.text", "myxtts.audio.mel", "scipy.fft", "soundfile", "rich.table", "num2words")
+PYTHONS = {
+    "FORKED_PYTHON": LIBRARIES,
+    "FORKED_PYTHON_WITH_TENSORFLOW": (*LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
+}
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -54,6 +59,17 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.meta_path.insert(0, SkippedTensorFlow())
         paths = [str(Path(__file__).parent / "without_tensorflow"), *os.environ.get("PYTHONPATH", "").split(":")]
         os.environ["PYTHONPATH"] = ":".join(filter(None, paths))
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        start_pythons(config)
+
+
+def start_pythons(config: pytest.Config) -> None:
+    """The executables of the fixtures `python` and `python_with_tensorflow`, once for all processes of pytest."""
+    running = contextlib.ExitStack()
+    config.add_cleanup(running.close)
+    for name, modules in PYTHONS.items():
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="myxtts-")))
+        os.environ[name] = running.enter_context(forked_python(folder, *modules))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -86,17 +102,15 @@ def ljspeech_transcripts() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def python() -> str:
     """Starts programs as `sys.executable` does, with most of what they import loaded already."""
-    with forked_python(tmp_path_factory.mktemp("python"), *LIBRARIES) as executable:
-        yield executable
+    return os.environ["FORKED_PYTHON"]
 
 
 @pytest.fixture(scope="session")
-def python_with_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def python_with_tensorflow() -> str:
     """The same with TensorFlow, whose start takes seconds."""
-    with forked_python(tmp_path_factory.mktemp("python"), "myxtts.training.trainer", *LIBRARIES) as executable:
-        yield executable
+    return os.environ["FORKED_PYTHON_WITH_TENSORFLOW"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,9 @@
 """An executable that stands in for `python` and starts programs in milliseconds.
 
-A server process imports the given modules once, then forks for every program: a process like any other, with its own
-streams, folder, environment, signals and exit code, but without the seconds that its imports would take. The
-executable passes signals on, ends as its program ends, and takes the program with it when it is killed.
+A server process imports the given modules when the first program is started, then forks for every program: a process
+like any other, with its own streams, folder, environment, signals and exit code, but without the seconds that its
+imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when it
+is killed.
 
 It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
 """
@@ -17,6 +18,7 @@ import json
 import os
 import random
 import runpy
+import select
 import selectors
 import signal
 import socket
@@ -64,7 +66,6 @@ def forked_python(folder: Path, *modules: str) -> Iterator[str]:
     text = _CLIENT.format(python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST)
     client.write_text(text, encoding="utf-8")
     client.chmod(0o755)
-    # Programs that are started before the server is ready wait for it at the socket.
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, errors.open("w") as stderr:
         listener.bind(address)
         listener.listen(256)
@@ -173,10 +174,13 @@ def _serve(listener: socket.socket) -> _Program | None:
 
 def main() -> None:
     descriptor, *modules = sys.argv[1:]
+    listener = socket.socket(fileno=int(descriptor))
+    if 0 in select.select([0, listener], [], [])[0]:
+        return  # nobody has asked for anything
     for module in modules:
         importlib.import_module(module)
     gc.freeze()  # what is shared with the forks stays shared
-    program = _serve(socket.socket(fileno=int(descriptor)))
+    program = _serve(listener)
     if program is not None:
         # Out here, so that a program ends as in any interpreter, with threads joined and exit functions called.
         program.run()
