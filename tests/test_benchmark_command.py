@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
-from training_samples import BANDS, data_folder
+from training_samples import QUICK, data_folder
 
 from myxtts.cli import app
 from myxtts.cli.machine_config import loading_errors
@@ -24,10 +24,6 @@ from myxtts.training.step_cost import step_flops
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 
-QUICK = (
-    "--set=optimization_level=basic --batch-size=4 --num-workers=1 --set=text_symbols=graphemes "
-    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
-).split()
 MODES = ["precompute", "runtime, mels on the host", "runtime, mels in the step"]
 
 
