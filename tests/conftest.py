@@ -39,6 +39,29 @@ PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,
     "FORKED_PYTHON_WITH_TENSORFLOW": (*LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
 }
+# Files in the order of how long their tests take: no process may be left with a long one at the end.
+LONGEST = (
+    "test_demo",
+    "test_readme",
+    "test_train_resume",
+    "test_model_overfit",
+    "test_bench_loading",
+    "test_diagnose_faults",
+    "test_diagnose_cli",
+    "test_train",
+    "test_train_step",
+    "test_performance_tools_document",
+    "test_benchmark_command",
+    "test_model",
+    "test_profile",
+    "test_tune",
+    "test_evaluate",
+    "test_inference",
+    "test_runtime_loading",
+    "test_pipeline",
+    "test_precompute_faults",
+    "test_precompute",
+)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -73,14 +96,17 @@ def start_pythons(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     if config.getoption("--without-tensorflow"):
-        left_out = [one for one in items if one.get_closest_marker("tensorflow") or needs_tensorflow(one)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [one for one in items if one not in left_out]
+        config.hook.pytest_deselected(items=[item for item in items if starts_tensorflow(item)])
+        items[:] = [item for item in items if not starts_tensorflow(item)]
 
 
-def needs_tensorflow(item: pytest.Item) -> bool:
-    return "python_with_tensorflow" in getattr(item, "fixturenames", ())
+def starts_tensorflow(item: pytest.Item) -> bool:
+    """Whether a test starts it in another process; in this one, `SkippedTensorFlow` sees it."""
+    by_fixture = "python_with_tensorflow" in getattr(item, "fixturenames", ())
+    return by_fixture or item.get_closest_marker("tensorflow") is not None
 
 
 @pytest.fixture(scope="session")

@@ -179,7 +179,7 @@ def test_ctrl_c_ends_in_one_line() -> None:
         "import time, sys; import myxtts.cli.show_config as module; import myxtts.cli.app as program\n"
         "program.app.registered_commands.clear()\n"
         "@program.app.command()\n"
-        "def wait():\n    print('waiting', flush=True); time.sleep(60)\n"
+        "def wait():\n    print('waiting', flush=True); time.sleep(3600)\n"
         "program.main(['wait'])\n"
     )
     process = subprocess.Popen(
@@ -189,6 +189,6 @@ def test_ctrl_c_ends_in_one_line() -> None:
     assert process.stdout.readline() == "waiting\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=1800)
     assert errors == "error: interrupted\n"
     assert process.returncode == 130
