@@ -80,7 +80,7 @@ def test_noise_is_a_data_set_with_lengths_like_ljspeech(tmp_path: Path) -> None:
 
 
 def test_every_mode_is_loaded_trained_and_simulated(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = f"benchmark --test-data-path {data} --num-batches 6 --training-steps 6 --simulate rtx4090 --json"
+    arguments = f"benchmark --test-data-path {data} --num-batches 3 --training-steps 2 --simulate rtx4090 --json"
     assert app._run([*arguments.split(), *QUICK]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [mode["mode"] for mode in result["modes"]] == MODES
