@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test quick lint bench soak clean
 .DELETE_ON_ERROR:
 
 # One stamp per set of extras: a file that is newer than what decides its contents means "installed".
@@ -27,10 +27,14 @@ comma := ,
 demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts demo
 
-# Two processes: one mostly compiles, which takes one core. Then, one by one, what measures.
+# Two processes: one mostly compiles, which takes one core.
+TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak and not alone"
-	$(BIN)/python -m pytest -m "alone and not soak" $(shell grep -lE '\bmark\.alone\b' tests/*.py)
+	$(TESTS)
+
+# What needs no TensorFlow, in a minute.
+quick: $(VENV)/.installed-dev
+	$(TESTS) --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -50,6 +54,7 @@ bench: $(VENV)/.installed-bench
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile other
 
 clean:
 	rm -rf $(VENV) demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis

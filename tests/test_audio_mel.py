@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import librosa
+import numba
 import numpy as np
 import pytest
 import scipy.fft
@@ -25,6 +26,19 @@ from myxtts.errors import ConfigError
 
 DEFAULT = MelSettings()
 TOLERANCE = 1e-3
+
+
+def uncompiled(*arguments, **_):
+    """In place of numba's decorators: gives the function as it is."""
+    return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
+
+
+# librosa, imported where it is first used, would compile for half a minute what is not called here.
+with pytest.MonkeyPatch.context() as patch:
+    for decorator in ("jit", "vectorize", "guvectorize", "stencil"):
+        patch.setattr(numba, decorator, uncompiled)
+    assert librosa.stft
+    assert librosa.filters.mel
 
 
 def librosa_log_mel(audio: np.ndarray, of: MelSettings) -> np.ndarray:

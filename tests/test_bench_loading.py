@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,26 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 PNG = b"\x89PNG\r\n\x1a\n"
 ROWS = "packed-spdl-float16,packed-loop-float16,ours-float16,limit-float16-one-kept"
 
-# A package whose entry in sys.modules is None cannot be found, like one that is not installed.
+# A package whose entry in sys.modules is None cannot be found, like one that is not installed. The processes that
+# measure a row are started with the executable that is given.
 WITHOUT_SPDL = (
-    "import runpy, sys; sys.modules['spdl'] = None; sys.path.insert(0, sys.argv[1]); "
-    "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0] + '/bench_loading.py', run_name='__main__')"
+    "import runpy, sys; sys.modules['spdl'] = None; sys.executable = sys.argv.pop(1); "
+    "sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0] + '/bench_loading.py', run_name='__main__')"
 )
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], Path]:
+def outcome(
+    tmp_path_factory: pytest.TempPathFactory, python_with_tensorflow: str
+) -> tuple[str, dict[str, Any], Path]:
     """What a run prints, its JSON, and its folder."""
     folder = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-c", WITHOUT_SPDL, str(BENCHMARKS), "--rows", ROWS, "--folder", str(folder)]
+    command = [python_with_tensorflow, "-c", WITHOUT_SPDL, python_with_tensorflow, str(BENCHMARKS)]
+    command += ["--rows", ROWS, "--folder", str(folder)]
     command += ["--clips", "80", "--runtime-clips", "4", "--repetitions", "1", "--probe-seconds", "0"]
     command += ["--seconds", "0.1", "--warmup", "0.1", "--json", str(folder / "loading.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / "loading.json").read_text()), folder
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
-from training_samples import BANDS, data_folder
+from training_samples import QUICK, data_folder
 
 from myxtts.cli import app
 from myxtts.cli.machine_config import loading_errors
@@ -24,10 +24,6 @@ from myxtts.training.step_parts import step_flops
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 
-QUICK = (
-    "--set=optimization_level=basic --batch-size=4 --num-workers=1 --set=text_symbols=graphemes "
-    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
-).split()
 MODES = ["precompute", "runtime, mels on the host", "runtime, mels in the step"]
 
 
@@ -84,7 +80,7 @@ def test_noise_is_a_data_set_with_lengths_like_ljspeech(tmp_path: Path) -> None:
 
 
 def test_every_mode_is_loaded_trained_and_simulated(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = f"benchmark --test-data-path {data} --num-batches 6 --training-steps 6 --simulate rtx4090 --json"
+    arguments = f"benchmark --test-data-path {data} --num-batches 3 --training-steps 2 --simulate rtx4090 --json"
     assert app._run([*arguments.split(), *QUICK]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [mode["mode"] for mode in result["modes"]] == MODES

@@ -136,7 +136,7 @@ _configs = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(config=_configs)
 def test_any_configuration_survives_a_yaml_round_trip(
     config: XTTSConfig, tmp_path_factory: pytest.TempPathFactory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,12 @@ def nothing(_: Any) -> None:
 
 @pytest.mark.skipif(not available(), reason="espeak-ng, which speaks the corpus, is not installed (the speech extra)")
 def test_all_stages_run_and_leave_speech_pictures_and_a_report(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    python_with_tensorflow: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sys, "executable", python_with_tensorflow)
     folder = tmp_path / "demo"
     finished = run_demo(folder, SMALLEST, nothing, nothing)
     values = write_report(Folders(folder, folder / "smallest"), SMALLEST, finished, {"cpus": 2, "gpus": []})

@@ -213,11 +213,9 @@ def test_a_translation_has_the_commands_of_the_original(name: str) -> None:
     assert commands(ROOT / "docs" / "fa" / name) == commands(ROOT / "docs" / name)
 
 
-def run(command: CommandLine, folder: Path, *more: str) -> None:
+def run(python: str, command: CommandLine, folder: Path, *more: str) -> None:
     words = [*command.words, *more]
-    done = subprocess.run(
-        [sys.executable, "-m", "myxtts", *words], cwd=folder, capture_output=True, text=True, timeout=3000
-    )
+    done = subprocess.run([python, "-m", "myxtts", *words], cwd=folder, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
@@ -231,12 +229,12 @@ def make_voice(folder: Path, clips: int) -> None:
     (folder / "names.tsv").write_text("سعدی\tsaʔdˈiː\n", encoding="utf-8")
 
 
-def test_the_commands_of_getting_started_run_as_they_stand(tmp_path: Path) -> None:
+def test_the_commands_of_getting_started_run_as_they_stand(tmp_path: Path, python: str) -> None:
     make_voice(tmp_path, clips=12)
     commands = [one for one in complete_commands("getting-started.md") if one.words[0] in WITHOUT_TENSORFLOW]
     assert {one.words[0] for one in commands} == WITHOUT_TENSORFLOW
     for command in commands:
-        run(command, tmp_path)
+        run(python, command, tmp_path)
 
 
 @pytest.mark.soak
@@ -249,7 +247,7 @@ def test_getting_started_ends_in_speech(tmp_path: Path) -> None:
         (tmp_path / "runs" / other).symlink_to("my-voice")
     for command in complete_commands("getting-started.md"):
         more = ["--max-steps", "4"] if "--resume" in command.words else SHORTER.get(command.words[0], "").split()
-        run(command, tmp_path, *more)
+        run(sys.executable, command, tmp_path, *more)
     assert (tmp_path / "hello.wav").stat().st_size > 1000
     assert (tmp_path / "me-speaking.wav").stat().st_size > 1000
 
@@ -258,4 +256,4 @@ def test_getting_started_ends_in_speech(tmp_path: Path) -> None:
 def test_the_commands_of_the_performance_guide_run(tmp_path: Path) -> None:
     make_voice(tmp_path, clips=60)
     for command in complete_commands("performance-guide.md"):
-        run(command, tmp_path, *SHORTER.get(command.words[0], "").split())
+        run(sys.executable, command, tmp_path, *SHORTER.get(command.words[0], "").split())

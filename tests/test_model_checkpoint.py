@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -26,12 +27,15 @@ from myxtts.text import TextSettings
 FILES = {"model.npz", "config.yaml", "checkpoint.json", "checksums.json"}
 
 
+SETTINGS = {"text_symbols": "graphemes", "n_mels": 20, "batch_size": 5}
+
+
 @pytest.fixture
 def config():
-    return XTTSConfig(text_symbols="graphemes", n_mels=20, batch_size=5)
+    return XTTSConfig(**SETTINGS)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
     model = XTTS(SMALL, VOCABULARY, 3, 20)
     rng = np.random.default_rng(1)
@@ -39,10 +43,17 @@ def model():
     return model
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("saved") / "step-7"
+    save_checkpoint(folder, model, XTTSConfig(**SETTINGS), {"step": 7})
+    return folder
+
+
 @pytest.fixture
-def path(tmp_path, model, config):
-    save_checkpoint(tmp_path / "step-7", model, config, {"step": 7})
-    return tmp_path / "step-7"
+def path(tmp_path, saved):
+    """A checkpoint that a test may damage."""
+    return shutil.copytree(saved, tmp_path / "step-7")
 
 
 def test_a_model_comes_back_as_it_was_saved(path, model):

@@ -25,8 +25,8 @@ LESS = {
     "tune": "--time-budget 1 --steps 1 --batch-size 4",
 }
 SMALL = (
-    f"--set optimization_level=basic --set text_symbols=graphemes --set n_mels={BANDS} --set num_buckets=1 "
-    "--set reference_seconds=0.2 --set num_workers=1"
+    f"--set optimization_level=basic --set enable_graph_mode=false --set text_symbols=graphemes --set n_mels={BANDS} "
+    "--set num_buckets=1 --set reference_seconds=0.2 --set num_workers=1"
 )
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +211,7 @@ print(json.dumps([
 
 @pytest.mark.parametrize("interruptions", [6, pytest.param(50, marks=pytest.mark.soak)])
 def test_interrupted_at_random_steps_a_new_process_goes_on_with_the_same_batches(
-    folder: Path, interruptions: int
+    folder: Path, interruptions: int, python_with_tensorflow: str
 ) -> None:
     source = data_set(folder).batches()
     epochs = 4
@@ -222,7 +221,7 @@ def test_interrupted_at_random_steps_a_new_process_goes_on_with_the_same_batches
     start = Position.start(source.plan, seed=11)
     saved = json.dumps([start.advance(step).to_dict() for step in steps])
     done = subprocess.run(
-        [sys.executable, "-c", RESUMING, str(folder)],
+        [python_with_tensorflow, "-c", RESUMING, str(folder)],
         input=saved,
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_samples import BANDS, configure, data_folder
+from training_samples import QUICK, configure, data_folder
 
 from myxtts.cli import app
 from myxtts.cli.profile import _trace
@@ -23,12 +23,6 @@ from myxtts.training.measured_steps import StepRunner
 from myxtts.training.step import Shape
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
-
-# The tiny model on a few short clips, as a graph, so that a step takes milliseconds.
-QUICK = (
-    "--set=optimization_level=basic --batch-size=4 --num-workers=1 --set=text_symbols=graphemes "
-    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
-).split()
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +139,7 @@ def test_every_shape_of_the_step_is_compiled_before_it_is_traced(
             super().__init__(config, device, compiled.append)
 
     monkeypatch.setattr(measured_steps, "StepRunner", Watched)
-    config = configure(data, tmp_path)
+    config = configure(data, tmp_path, enable_graph_mode=False)
     source = LJSpeechDataset(None, config).batches("train")
     _trace(tmp_path / "trace", config, source, prepare_device(config.training), batches=1, model=True)
     assert len(set(compiled)) == len(source.plan.buckets) == 2

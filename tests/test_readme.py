@@ -48,13 +48,13 @@ def run(command: list[str], folder: Path, **environment: str) -> None:
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_commands_for_own_recordings_end_in_speech(tmp_path: Path) -> None:
+def test_the_commands_for_own_recordings_end_in_speech(tmp_path: Path, python_with_tensorflow: str) -> None:
     make_recordings(tmp_path)
     listed = commands()
     assert [command[1] for command in listed] == ["check-data", "diagnose", "train", "synthesize"]
     for program, name, *arguments in listed:
         assert program == ".venv/bin/myxtts"
-        run([sys.executable, "-m", "myxtts", name, *arguments, *SHORTER.get(name, "").split()], tmp_path)
+        run([python_with_tensorflow, "-m", "myxtts", name, *arguments, *SHORTER.get(name, "").split()], tmp_path)
     assert (tmp_path / "hello.wav").stat().st_size > 1000
 
 

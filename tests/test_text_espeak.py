@@ -160,6 +160,6 @@ def _each_alone(jobs: list[tuple[str, str]]) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=1800,
     )
     return [json.loads(line) for line in run.stdout.splitlines()]

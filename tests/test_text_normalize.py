@@ -42,7 +42,7 @@ def check(text: str, language: str) -> None:
     assert once == once.strip()
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, CODES)
 def test_any_string_becomes_a_string_that_stays_as_it_is(text: str, language: str) -> None:
     check(text, language)
@@ -99,4 +99,4 @@ def test_text_needs_neither_tensorflow_nor_espeak_ng() -> None:
         "t.Tokenizer(t.TextSettings(symbols='graphemes')).encode('Room 5', 'en')\n"
         "assert 'tensorflow' not in sys.modules and 'espeakng_loader' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=1800)

@@ -21,7 +21,7 @@ import pytest
 import tensorflow as tf
 from training_samples import BANDS, BATCHES, batch, configure, data_folder, small_model, weights_of
 
-from myxtts import hardware
+from myxtts import child_program, hardware
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import CheckpointError, DataError, TrainingError, UsageError
@@ -636,7 +636,10 @@ def test_budgets_double_until_an_epoch_would_be_too_short() -> None:
     assert clips * frames <= 16384
 
 
-def test_a_budget_is_found_by_trying_in_another_process(data: Path, tmp_path: Path) -> None:
+def test_a_budget_is_found_by_trying_in_another_process(
+    data: Path, tmp_path: Path, python_with_tensorflow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_program.sys, "executable", python_with_tensorflow)
     config = configure(data, tmp_path / "run", batch_size=1, reference_seconds=0.0, num_buckets=1)
     assert config.data.n_mels == BANDS
     found = find_frame_budget(config)

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -293,9 +292,11 @@ print(json.dumps([errors, [step_of(path) for path in folder.checkpoints()], len(
 """
 
 
-def test_a_checkpoint_that_does_not_fit_on_the_disk_is_said_and_the_old_one_kept(tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_fit_on_the_disk_is_said_and_the_old_one_kept(
+    tmp_path: Path, python_with_tensorflow: str
+) -> None:
     program = FULL_DISK.format(tests=str(Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run([python_with_tensorflow, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     errors, steps, entries = json.loads(done.stdout.splitlines()[-1])
     assert errors[0] is None

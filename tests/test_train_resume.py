@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ from myxtts.training.run_folder import RunFolder
 from myxtts.training.training_state import TrainingState
 
 PROGRAM = Path(__file__).with_name("training_program.py")
-PATIENCE = 300.0
+PATIENCE = 1800.0
+KILLED = -signal.SIGKILL
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +33,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data_folder(tmp_path_factory.mktemp("resuming"))
 
 
-def start(data: Path, run: Path, **changes: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, str(PROGRAM), str(data), str(run), json.dumps(changes)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def start(python_with_tensorflow: str, data: Path) -> Start:
+    """Starts a run in a folder."""
+
+    def start(run: Path, **changes: Any) -> subprocess.Popen[str]:
+        command = [python_with_tensorflow, str(PROGRAM), str(data), str(run), json.dumps(changes)]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    return start
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -69,35 +79,45 @@ def require_equal(one: TrainingState, other: TrainingState) -> None:
         np.testing.assert_array_equal(array, other.arrays[name], err_msg=name)
 
 
-def kill_and_resume(data: Path, run: Path, kills: int, **changes: Any) -> int:
-    """Kills the run at random moments, resumes it each time, lets it finish; how often it was killed under way."""
+def run_and_kill(start: Start, run: Path, kills: int, **changes: Any) -> None:
+    """Kills the run at random moments, resumes it each time, lets it finish."""
     generator = random.Random(kills)
     killed = 0
     for _ in range(kills):
         begun = last_batch(run)
-        process = start(data, run, resume=True, **changes)
+        process = start(run, resume=True, **changes)
         further = begun + generator.randint(1, 6)
         if wait_for(process, lambda further=further: last_batch(run) >= further):  # type: ignore[misc]
             time.sleep(generator.uniform(0, 0.3))
         process.kill()
         process.communicate()
-        killed += process.returncode == -signal.SIGKILL
-    code, errors = finish(start(data, run, resume=True, **changes))
+        killed += process.returncode == KILLED
+    assert killed == kills
+    code, errors = finish(start(run, resume=True, **changes))
     assert code == 0, errors
-    return killed
 
 
-def check_kills(data: Path, tmp_path: Path, kills: int, **changes: Any) -> None:
-    settings = {"deterministic": True, "save_every": 3, "validate_every": 1000, "seed": 5, **changes}
-    code, errors = finish(start(data, tmp_path / "whole", **settings))
+@pytest.fixture(scope="module")
+def settings() -> dict[str, Any]:
+    return {"deterministic": True, "save_every": 3, "validate_every": 1000, "seed": 5, "max_steps": 12}
+
+
+def require_same_run(one: Path, other: Path) -> None:
+    assert losses(one) == losses(other)
+    require_equal(final_state(one), final_state(other))
+
+
+def test_a_run_killed_twice_ends_with_the_weights_of_an_undisturbed_one(
+    start: Start, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    code, errors = finish(start(whole, **settings))
     assert code == 0, errors
-    assert kill_and_resume(data, tmp_path / "killed", kills, **settings) == kills
-    assert losses(tmp_path / "killed") == losses(tmp_path / "whole")
-    require_equal(final_state(tmp_path / "killed"), final_state(tmp_path / "whole"))
-
-
-def test_a_run_killed_twice_ends_with_the_weights_of_an_undisturbed_one(data: Path, tmp_path: Path) -> None:
-    check_kills(data, tmp_path, kills=2, max_steps=40)
+    for step in (4, 8):
+        assert finish(start(killed, resume=True, killed_at=step, **settings))[0] == KILLED
+    code, errors = finish(start(killed, resume=True, **settings))
+    assert code == 0, errors
+    require_same_run(killed, whole)
 
 
 @pytest.mark.soak
@@ -111,16 +131,23 @@ def test_a_run_killed_twice_ends_with_the_weights_of_an_undisturbed_one(data: Pa
     ids=["xla", "accumulating, alignments kept", "runtime, validating"],
 )
 def test_a_run_killed_ten_times_ends_with_the_weights_of_an_undisturbed_one(
-    data: Path, tmp_path: Path, changes: dict[str, Any]
+    start: Start, tmp_path: Path, settings: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    check_kills(data, tmp_path, kills=10, max_steps=150, **changes)
+    settings = settings | {"max_steps": 150} | changes
+    code, errors = finish(start(tmp_path / "whole", **settings))
+    assert code == 0, errors
+    run_and_kill(start, tmp_path / "killed", 10, **settings)
+    require_same_run(tmp_path / "killed", tmp_path / "whole")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_finishes_the_step_saves_and_ends(
-    data: Path, tmp_path: Path, number: signal.Signals, code: int
+    start: Start, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    process = start(data, tmp_path / "run", max_steps=100_000, save_every=100_000, validate_every=100_000)
+    never = 1_000_000
+    process = start(
+        tmp_path / "run", max_steps=never, save_every=never, validate_every=never, enable_graph_mode=False
+    )
     assert wait_for(process, lambda: last_batch(tmp_path / "run") >= 3)
     process.send_signal(number)
     ended, errors = finish(process)
@@ -136,7 +163,7 @@ from myxtts.training.interruption import Interruption
 
 with Interruption(lambda number: print("first", number, flush=True)):
     print("begun", flush=True)
-    time.sleep(600)
+    time.sleep(3600)
 """
 
 

@@ -334,10 +334,18 @@ def test_a_step_reads_no_int32_variable_which_tensorflow_would_keep_on_the_host(
     assert tf.int32 not in {one.get_attr("dtype") for one in reads}
 
 
-@pytest.mark.parametrize("level", ["basic", pytest.param("enhanced", marks=pytest.mark.soak)])
-def test_a_step_with_kept_alignments_uses_them_and_searches_no_more(level: str) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"enable_graph_mode": False},
+        pytest.param({}, marks=pytest.mark.soak),
+        pytest.param({"optimization_level": "enhanced"}, marks=pytest.mark.soak),
+    ],
+    ids=["eager", "graph", "xla"],
+)
+def test_a_step_with_kept_alignments_uses_them_and_searches_no_more(changes: dict[str, Any]) -> None:
     one = batch()
-    step = make_step(learning_rate=1e-9, weight_decay=0.0, optimization_level=level)
+    step = make_step(learning_rate=1e-9, weight_decay=0.0, **changes)
     kept = AlignmentCache(one["token_lengths"].numpy())
     found = step(one).durations.numpy()
     kept.keep(one["index"].numpy(), found)

@@ -33,7 +33,7 @@ class OnDevice:
         self.error: Exception | None = None
 
     def numpy(self) -> np.ndarray:
-        assert self.done.wait(30)
+        assert self.done.wait(600)
         if self.error is not None:
             raise self.error
         return self.values
@@ -65,7 +65,7 @@ def test_the_loop_goes_on_with_two_steps_in_flight_and_waits_with_a_third() -> N
     thread.start()
     assert not third.wait(0.2)
     results[0].done.set()
-    assert third.wait(30)
+    assert third.wait(600)
     for result in results:
         result.done.set()
     thread.join()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_samples import BANDS, configure, data_folder
+from training_samples import QUICK, configure, data_folder
 
 from myxtts.cli import app
 from myxtts.config.config import XTTSConfig
@@ -23,11 +23,6 @@ from myxtts.training.tuning_trial import FRAME_BUDGET, TuningTrial, axes
 pytestmark = pytest.mark.usefixtures("smallest_model")
 
 WORKERS, PREFETCH = Axis("num_workers", (1, 4, 8)), Axis("prefetch_buffer_size", (2, 8))
-
-QUICK = (
-    "--set=optimization_level=basic --batch-size=4 --set=text_symbols=graphemes --set=num_workers=1 "
-    f"--set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
-).split()
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
-"""A program that trains the small model on the small data set, for tests that stop it from outside.
+"""A program that trains the small model on the small data set, for tests that stop it.
 
-python training_program.py DATA RUN '{"max_steps": 20}'
+python training_program.py DATA RUN '{"max_steps": 20, "resume": true, "killed_at": 7}'
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,16 +16,30 @@ from training_samples import configure, small_model
 from myxtts.cli import output
 from myxtts.errors import MyXTTSError
 from myxtts.training.interruption import exit_code
+from myxtts.training.progress import LoggingObserver, Progress
 from myxtts.training.trainer import XTTSTrainer
+
+
+class KilledAt(LoggingObserver):
+    """Kills this process when the losses of a step are known, whatever else is under way."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def logged(self, progress: Progress) -> None:
+        if progress.step >= self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> int:
     output.start_logging()
     data, run, changes = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     resume = changes.pop("resume", False)
+    killed_at = changes.pop("killed_at", None)
+    observer = LoggingObserver() if killed_at is None else KilledAt(killed_at)
     config = configure(data, run, **changes)
     try:
-        trainer = XTTSTrainer(config, resume=resume, model=small_model(config.training.seed))
+        trainer = XTTSTrainer(config, small_model(config.training.seed), resume=resume, observer=observer)
         result = trainer.train(*trainer.prepare_datasets())
     except MyXTTSError as error:
         print(f"error: {error}", file=sys.stderr)

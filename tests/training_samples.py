@@ -30,6 +30,11 @@ SMALLEST = ModelSizes(
 BANDS = 16
 LENGTHS = [0.3 + 0.05 * (k * 7 % 11) for k in range(28)]
 BATCHES = 6  # of an epoch, in this configuration
+# Options of a command: a few short clips, and steps that are neither traced nor compiled, so that it takes seconds.
+QUICK = (
+    "--set=optimization_level=basic --set=enable_graph_mode=false --batch-size=4 --set=num_workers=1 "
+    f"--set=text_symbols=graphemes --set=n_mels={BANDS} --set=num_buckets=1 --set=reference_seconds=0.2"
+).split()
 
 
 def data_folder(folder: Path) -> Path:

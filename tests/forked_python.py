@@ -1,0 +1,190 @@
+"""An executable that stands in for `python` and starts programs in milliseconds.
+
+A server process imports the given modules when the first program is started, then forks for every program: a process
+like any other, with its own streams, folder, environment, signals and exit code, but without the seconds that its
+imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when it
+is killed.
+
+It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_CLIENT = """#!{python} -IS
+import json, os, signal, socket, sys
+
+streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
+request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ), streams=streams)
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {largest})
+server.connect({address!r})
+socket.send_fds(server, [json.dumps(request).encode()], streams)
+program = int(server.recv(64) or sys.exit("the server did not start, see {errors}"))
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, _: os.kill(program, number))
+code = int(server.recv(64))
+if code < 0:
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+_LARGEST_REQUEST = 1 << 20
+_MOST_STREAMS = 250
+
+
+@contextlib.contextmanager
+def forked_python(folder: Path, *modules: str) -> Iterator[str]:
+    """Gives the path of the executable while the server runs.
+
+    Args:
+        folder: for the executable.
+        modules: what the server imports. None of them may start a thread, which would not survive the fork.
+    """
+    address = f"\0myxtts-{uuid.uuid4()}"  # of a socket without a file, whose path might be too long
+    client = folder / "python"
+    errors = folder / "errors.txt"
+    text = _CLIENT.format(python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST)
+    client.write_text(text, encoding="utf-8")
+    client.chmod(0o755)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, errors.open("w") as stderr:
+        listener.bind(address)
+        listener.listen(256)
+        server = subprocess.Popen(
+            [sys.executable, __file__, str(listener.fileno()), *modules],
+            stdin=subprocess.PIPE,  # the server ends when this does, that is, with this process at the latest
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+    with server:
+        yield str(client)
+
+
+class _Program:
+    """What a forked process is to run."""
+
+    def __init__(self, request: dict[str, Any], streams: list[int]) -> None:
+        self.arguments: list[str] = request["arguments"]
+        self.folder: str = request["folder"]
+        self.environment: dict[str, str] = request["environment"]
+        self.streams = dict(zip(request["streams"], streams, strict=True))  # by the number that each is to have
+
+    def run(self) -> None:
+        """Makes this process what a new one would be, and runs the program in it."""
+        # First out of each other's way, then each to its number.
+        free = max(self.streams) + 1
+        moved = {number: fcntl.fcntl(stream, fcntl.F_DUPFD, free) for number, stream in self.streams.items()}
+        for stream in self.streams.values():
+            os.close(stream)
+        for number, stream in moved.items():
+            os.dup2(stream, number)
+            os.close(stream)
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        os.chdir(self.folder)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        random.seed()
+        searched = self.environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[1:1] = [one for one in searched if one and one not in sys.path]
+        option, *rest = self.arguments
+        if option == "-m":
+            module, *sys.argv[1:] = rest
+            sys.path[0] = self.folder
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        elif option == "-c":
+            code, *arguments = rest
+            sys.argv = ["-c", *arguments]
+            sys.path[0] = ""
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.argv = self.arguments
+            sys.path[0] = os.path.dirname(os.path.abspath(option))
+            runpy.run_path(option, run_name="__main__")
+
+
+def _serve(listener: socket.socket) -> _Program | None:
+    """Forks for every request. Returns None in the server, when it is to end, and the program in a fork."""
+    waiting = selectors.DefaultSelector()
+    waiting.register(0, selectors.EVENT_READ, "end")
+    waiting.register(listener, selectors.EVENT_READ, "request")
+    programs: dict[int, socket.socket] = {}  # by process id, who asked for it
+    while True:
+        for key, _ in waiting.select():
+            if key.data == "end":
+                for program in programs:
+                    os.kill(program, signal.SIGKILL)
+                return None
+            if key.data == "request":
+                client, _ = listener.accept()
+                request, streams, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, _MOST_STREAMS)
+                if not request:  # killed before it could ask
+                    client.close()
+                    continue
+                program = os.fork()
+                if program == 0:
+                    for one in (listener, client, *programs.values()):
+                        one.close()
+                    waiting.close()
+                    return _Program(json.loads(request), streams)
+                for stream in streams:
+                    os.close(stream)
+                programs[program] = client
+                with contextlib.suppress(OSError):
+                    client.send(str(program).encode())
+                waiting.register(os.pidfd_open(program), selectors.EVENT_READ, program)
+                waiting.register(client, selectors.EVENT_READ, (program,))
+            elif isinstance(key.data, tuple):  # the executable was killed
+                waiting.unregister(key.fileobj)
+                os.kill(key.data[0], signal.SIGKILL)
+            else:
+                program = key.data
+                _, status = os.waitpid(program, 0)
+                waiting.unregister(key.fd)
+                os.close(key.fd)
+                client = programs.pop(program)
+                with contextlib.suppress(KeyError):
+                    waiting.unregister(client)
+                with contextlib.suppress(OSError):
+                    client.send(str(os.waitstatus_to_exitcode(status)).encode())
+                client.close()
+
+
+def main() -> None:
+    descriptor, *modules = sys.argv[1:]
+    listener = socket.socket(fileno=int(descriptor))
+    if 0 in select.select([0, listener], [], [])[0]:
+        return  # nobody has asked for anything
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()  # what is shared with the forks stays shared
+    program = _serve(listener)
+    if program is not None:
+        # Out here, so that a program ends as in any interpreter, with threads joined and exit functions called.
+        program.run()
+
+
+if __name__ == "__main__":
+    main()
