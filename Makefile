@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick lint bench soak clean
+.PHONY: demo test quick lint coverage docs hooks bench soak clean
 .DELETE_ON_ERROR:
 
 # One stamp per set of extras: a file that is newer than what decides its contents means "installed".
@@ -21,6 +21,12 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt
 	$(call installed,dev$(comma)bench)
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt
+	$(call installed,docs)
+
+$(VENV)/.installed-hooks: pyproject.toml constraints.txt
+	$(call installed,hooks)
 
 comma := ,
 
@@ -41,6 +47,22 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# `make coverage TESTS=tests/test_store.py` measures what one file of tests covers.
+TESTS ?= tests
+coverage: $(VENV)/.installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not soak and not alone" $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+# Into site/; `.venv/bin/mkdocs serve` shows it while you write.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Formats and checks what is about to be committed: .pre-commit-config.yaml.
+hooks: $(VENV)/.installed-hooks
+	$(BIN)/pre-commit install
+
 # All of it takes about two hours on two cores; `make bench PROGRAMS=benchmarks/bench_step.py` runs one.
 PROGRAMS ?= $(wildcard benchmarks/bench_*.py)
 bench: $(VENV)/.installed-bench
@@ -57,4 +79,4 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile other
 
 clean:
-	rm -rf $(VENV) demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site bench-results .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

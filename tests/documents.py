@@ -9,16 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    path
-    for path in [
-        ROOT / "README.md",
-        ROOT / "README.fa.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted(ROOT.glob("docs/**/*.md")),
-    ]
-    if path.exists()
-]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 _FENCE = re.compile(r"^(```+)(\w*)[^\n]*\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r'(?:(?<!`)`([^`]+)`(?!`))|<code dir="ltr">(.+?)</code>', re.DOTALL)

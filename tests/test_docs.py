@@ -96,6 +96,16 @@ def test_every_link_leads_somewhere(path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_site_has_every_page_of_the_documents() -> None:
+    # Names, without what their tags mean to the program that builds the site: it need not be installed here.
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"- (?:.+: )?(\S+\.md)$", nav, re.M)
+    assert len(listed) == len(set(listed)), "a page is listed twice"
+    fronts = {"README.md": "index.md", "README.fa.md": "fa/index.md"}
+    beside = {fronts.get(path.name, path.name.lower().replace("_", "-")) for path in ROOT.glob("*.md")}
+    assert set(listed) == beside | {str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")}
+
+
 @each_document
 def test_every_configuration_in_a_document_is_valid(path: Path) -> None:
     for line, block in Document(path).blocks("yaml"):

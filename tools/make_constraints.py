@@ -2,7 +2,7 @@
 
     python tools/make_constraints.py python3.10 python3.11 python3.12 python3.13
 
-Each interpreter resolves `.[dev]`, the one named by --bench also `.[bench]`; nothing is installed.
+Each interpreter resolves `.[dev,docs,hooks]`, the one named by --bench also `.[bench]`; nothing is installed.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def main() -> None:
     arguments = parser.parse_args()
     resolved: dict[str, dict[str, str]] = {}
     for interpreter in arguments.interpreters:
-        version, packages = resolve(interpreter, "dev")
+        version, packages = resolve(interpreter, "dev,docs,hooks")
         resolved[version] = packages
-    version, packages = resolve(arguments.bench, "dev,bench")
+    version, packages = resolve(arguments.bench, "dev,docs,hooks,bench")
     resolved[version] = packages
     (ROOT / "constraints.txt").write_text("\n".join(lines(resolved)) + "\n")
 
