@@ -34,13 +34,13 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts demo
 
 # Two processes: one mostly compiles, which takes one core.
-TESTS := $(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
+PYTEST := -m pytest -n 2 --dist worksteal -m "not soak"
 test: $(VENV)/.installed-dev
-	$(TESTS)
+	$(BIN)/python $(PYTEST)
 
 # What needs no TensorFlow, in a minute.
 quick: $(VENV)/.installed-dev
-	$(TESTS) --without-tensorflow -r fE
+	$(BIN)/python $(PYTEST) --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -51,7 +51,7 @@ lint: $(VENV)/.installed-dev
 TESTS ?= tests
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not soak and not alone" $(TESTS)
+	$(BIN)/coverage run $(PYTEST) $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
