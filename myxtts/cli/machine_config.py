@@ -13,11 +13,11 @@ from myxtts.cli import options
 from myxtts.cli.tensorflow_start import start_tensorflow
 from myxtts.config.automatic import preset_for
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import TrainingError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.data.ljspeech import LJSpeechDataset
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ def resolve_for_machine(
         ConfigError: something in the options is wrong.
         DataError: the data set cannot be used.
     """
+    from myxtts.data.ljspeech import LJSpeechDataset
+
     present = hardware.gpus()
     resolved = options.load_config(config, preset, settings, machine=present, **given)
     dataset = LJSpeechDataset(None, resolved.config)
