@@ -71,7 +71,7 @@ def make_store(folder: Path, clips: int) -> None:
         languages=("en",),
     )
     (folder / MANIFEST_FILE).write_bytes(manifest.to_bytes())
-    for name, size in (("mel.bin", manifest.mel_bytes), ("tokens.bin", manifest.token_bytes)):
+    for name, size in manifest.data_bytes.items():
         with open(folder / name, "wb") as file:
             file.truncate(size)
 

@@ -59,3 +59,20 @@ def test_runtime_mode_refuses_to_write(corpus):
     with pytest.raises(UsageError, match="runtime"):
         open_dataset(corpus, preprocessing_mode="runtime").precompute_mels()
     assert not (corpus / "cached_features").exists()
+
+
+def test_other_settings_for_the_same_clips_share_what_is_prepared_until_features_change(corpus):
+    dataset = open_dataset(corpus)
+    prepared = dataset.prepare()
+    larger = dataset.config.model_copy(update={"batch_size": 7, "num_workers": 2})
+    assert dataset.prepare(config=larger) is prepared
+    precise = dataset.config.model_copy(update={"mel_dtype": "float32"})
+    assert dataset.prepare(config=precise).store.mel_dtype == "float32"
+    dataset.release(precise)
+    assert dataset.prepare() is prepared
+
+
+def test_settings_for_other_clips_are_refused(corpus):
+    dataset = open_dataset(corpus)
+    with pytest.raises(ValueError, match="val_split: other clips"):
+        dataset.prepare(config=dataset.config.model_copy(update={"val_split": 0.1}))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from myxtts import hardware
 from myxtts.cli.options import ConfigOptions
 from myxtts.config.resolve import ResolvedConfig, preset_for
-from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import TrainingError
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
+    from myxtts.data.ljspeech import LJSpeechDataset
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def resolve_for_machine(
         ConfigError: something in the options is wrong.
         DataError: the data set cannot be used.
     """
+    from myxtts.data.ljspeech import LJSpeechDataset
+
     present = hardware.gpus()
     resolved = given.load(present, **more)
     dataset = LJSpeechDataset(None, resolved.config)

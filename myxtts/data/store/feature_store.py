@@ -27,7 +27,6 @@ from myxtts.data.store.format import (
     MANIFEST_FILE,
     MEL_DTYPES,
     MEL_FILE,
-    TOKENS_FILE,
     Manifest,
     check_sizes,
 )
@@ -185,10 +184,6 @@ class FeatureStore:
     @property
     def mel_path(self) -> Path:
         return self.path / MEL_FILE
-
-    @property
-    def tokens_path(self) -> Path:
-        return self.path / TOKENS_FILE
 
     @property
     def mel_rows(self) -> int:

@@ -22,7 +22,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.clips import Clip, Problem, number_names
 from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.data.store.columns import AUDIO, COLUMNS, TEXT, read_stamp
-from myxtts.data.store.feature_store import FeatureStore
+from myxtts.data.store.feature_store import FeatureStore, Verify
 from myxtts.data.store.folder import StorageError
 from myxtts.data.store.format import FailedClip, NewerStoreError
 from myxtts.data.store.records import RECORD
@@ -224,7 +224,7 @@ class BuildJob:
         Raises:
             StoreError: it cannot be opened.
         """
-        verify = "quick" if self.config.cache_verification else "none"
+        verify: Verify = "quick" if self.config.cache_verification else "none"
         return FeatureStore.open(target.folder.path, verify, self.config.enable_memory_mapping)
 
     def place_to_build(self) -> Target:
