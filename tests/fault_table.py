@@ -80,7 +80,11 @@ def print_table(seconds: float, clock: Callable[[], float] = time.monotonic) -> 
         if clock() - began > seconds:
             missing.append(name)
             continue
-        found = judge(measure(name, "faulty"))
+        try:
+            found = judge(measure(name, "faulty"))
+        except Exception as error:
+            print(f"{name:<40}{case.culprit:<18}not measured: {type(error).__name__}: {error}", flush=True)
+            continue
         named += found.culprit == case.culprit
         print(
             f"{name:<40}{case.culprit:<18}{found.culprit:<18}{100 * found.input_share:>8.1f}{lost_ms(found):>9.1f}",

@@ -61,8 +61,9 @@ def diagnose_training(
             compiled.append(shape)
             report(f"compiling the step, shape {len(compiled)} of {len(source.plan.buckets)}")
 
-        step = StepRunner(config, device, compiling)
-        warm_batches(source, config.training.seed, step)  # so that no measured step is spent compiling
+        runner = StepRunner(config, device, compiling)
+        warm_batches(source, config.training.seed, runner)  # so that no measured step is spent compiling
+        step = runner.dispatch
     batches = source.dataset(seed=config.training.seed)
     with tf.device(device.name):
         diagnosis = diagnose(batches, step, num_batches, files=_audio_files(source), report=report)

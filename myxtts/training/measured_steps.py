@@ -45,7 +45,7 @@ class StepRunner:
         with tf.device(device.name):
             self._model = create_model(config, self._policy)
 
-    def __call__(self, batch: Batch) -> tf.Tensor:
+    def dispatch(self, batch: Batch) -> tf.Tensor:
         """Dispatches a step; what it returns can be read once the step is done."""
         with tf.device(self._device.name):
             return self._step_for(batch)(batch).completion
@@ -56,7 +56,7 @@ class StepRunner:
         if new:
             if self._on_compile is not None:
                 self._on_compile(shape)
-            self(batch).numpy()
+            self.dispatch(batch).numpy()
 
     def run(self, batches: Iterator[Batch], steps: int) -> Rates:
         """Runs steps, at most two in flight; returns their rates, without those that had to be compiled."""
@@ -71,7 +71,7 @@ class StepRunner:
             for number, fetched in enumerate(fetch(batches, steps), 1):
                 watcher.wait_for_slot()
                 shape, new = self._step_for(fetched.batch).note_shape(fetched.batch)
-                completion = self(fetched.batch)
+                completion = self.dispatch(fetched.batch)
                 returned = time.perf_counter()
                 watcher.dispatched(
                     DispatchedStep(number, completion, fetched.asked, fetched.ready, returned, shape, new)
