@@ -242,7 +242,7 @@ class XTTSInference:
         spoken = [(piece, tokens) for piece, tokens in zip(pieces, encoded, strict=True) if self._speakable(tokens)]
         if self.tokenizer.unknown:
             unknown = " ".join(sorted(self.tokenizer.unknown))
-            logger.warning("symbols the model does not know, spoken as well as it can: %s", unknown)
+            logger.warning("symbols the model does not know, spoken as best it can: %s", unknown)
             self.tokenizer.unknown.clear()
         if not spoken:
             raise TextError(f"nothing to speak in '{text.strip()[:40]}': no letters or numbers of '{language}'")
