@@ -60,7 +60,7 @@ def diagnose(
     if simulate_step_ms is not None and not 0 < simulate_step_ms < float("inf"):
         raise UsageError(f"--simulate-step-ms {simulate_step_ms:g}: should be above 0")
     if output is not None and not apply:
-        raise UsageError("--output is the file that --apply writes; give --apply as well")
+        raise UsageError("--output is the file that --apply writes; it has no effect without it")
     config = resolve_for_machine(given).config
     before = _measure(config, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
