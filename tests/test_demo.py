@@ -66,7 +66,7 @@ def test_all_stages_run_and_leave_speech_pictures_and_a_report(
     assert "nothing left to do: the run has done 3 of 3 steps" in capfd.readouterr().err
     values = write_report(Folders(folder, folder / "smallest"), SMALLEST, finished, {"cpus": 2, "gpus": []})
     assert values["stall_share"] is None
-    assert "3 steps, done in a call that was interrupted" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "3 steps, finished in an earlier call" in (folder / "report.html").read_text(encoding="utf-8")
 
     again: list[Stage] = []
     repeated = run_demo(folder, SMALLEST, again.append, nothing)

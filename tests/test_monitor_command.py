@@ -224,7 +224,7 @@ def test_it_needs_no_tensorflow() -> None:
         (["--log-file", "load.txt"], "should end in .csv or .jsonl"),
         (["--interval", "0"], "should be at least 0.1 seconds"),
         (["--duration", "-1"], "should be more than 0 seconds"),
-        (["--run", "/nowhere/run"], "there is no such folder"),
+        (["--run", "/nowhere/run"], "no such folder"),
     ],
 )
 def test_a_mistake_ends_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

@@ -103,7 +103,7 @@ def progress(description: str, total: float | None, unit: str = "clips") -> Iter
 class StageProgress:
     """A progress bar for work in stages over the clips of a data set: clips/s, times real time, time left.
 
-    It appears with the first stage, and starts again with every other. It is a `myxtts.data.precompute.Progress`.
+    It appears with the first stage, and starts again with every other. `myxtts.data` reports to it.
     """
 
     def __init__(self) -> None:

@@ -78,10 +78,11 @@ class SimulationOptions:
             step_ms = self.simulate_step_ms
             return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"a GPU whose step takes {step_ms:g} ms")
         assert self.simulate is not None
-        return _known_gpu(self.simulate, resolved, source)
+        return _estimate(self.simulate, resolved, source)
 
 
-def _known_gpu(name: str, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
+def _estimate(name: str, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
+    """A known GPU, with its step time estimated from the floating-point operations of the step."""
     from myxtts.models.create import create_model
     from myxtts.training.step_parts import step_flops
 
