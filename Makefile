@@ -74,8 +74,9 @@ bench: $(VENV)/.installed-bench
 	done
 	$(BIN)/python tools/make_results.py
 
+# Here times count: XLA compiles as it does for users.
 soak: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m soak
+	XLA_FLAGS= $(BIN)/python -m pytest -m soak
 	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile other
 
 clean:

@@ -28,7 +28,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts what runs in the background deaf to Ctrl-C, and so would be the programs that are tested.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-
 # The same examples in every run, however long they take. `make soak` looks at other examples each time.
 settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("other", settings.get_profile("same"), derandomize=False)
@@ -153,7 +152,7 @@ def run_myxtts(python: str) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         command = [python, "-m", "myxtts", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload]
+        return subprocess.run(command, capture_output=True, text=True, timeout=1800, **options)  # type: ignore[call-overload]
 
     return run
 
