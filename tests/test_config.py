@@ -16,6 +16,7 @@ import myxtts
 from myxtts.config.config import SECTIONS, DataConfig, XTTSConfig, create_default_config
 from myxtts.config.presets import load_preset, preset_names
 from myxtts.config.resolve import preset_for, resolve
+from myxtts.data.store.columns import COLUMNS
 from myxtts.errors import ConfigError
 from myxtts.hardware import Gpu
 
@@ -342,6 +343,8 @@ def test_every_key_is_read_somewhere_outside_the_configuration() -> None:
     # Where a key may be 'auto', code reads what it amounts to.
     read |= {"num_workers"} if "workers" in read else set()
     read |= {"prefetch_buffer_size"} if "prefetch" in read else set()
+    # A column of the store names the key that allows to build it again.
+    read |= {column.rebuild_key for column in COLUMNS.values()}
     keys = {f"{name}.{key}" for name, section in SECTIONS.items() for key in section.model_fields}
     assert {key for key in keys - READ_WHEN_RESOLVING if key.partition(".")[2] not in read} == set()
 
