@@ -292,7 +292,8 @@ def test_a_million_clips_are_planned_in_less_than_200_mb():
 
 
 def test_planning_needs_no_tensorflow():
-    program = "import sys, myxtts.data.batches.plan, myxtts.data.batches.position; sys.exit('tensorflow' in sys.modules)"
+    modules = "myxtts.data.batches.plan, myxtts.data.batches.position"
+    program = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
