@@ -78,7 +78,7 @@ def _run(
     resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, auto_batch: bool, save_config: Path | None
 ) -> None:
     from myxtts.audio.mel import MelSettings
-    from myxtts.inference.griffin_lim import GriffinLim
+    from myxtts.inference.vocoder import create_vocoder
     from myxtts.training.auto_batch import find_frame_budget
     from myxtts.training.interruption import exit_code
     from myxtts.training.run_folder import RunFolder
@@ -97,7 +97,7 @@ def _run(
     with TrainingDisplay() as display:
         trainer = XTTSTrainer(config, resume=resume, init_from=init_from, observer=display)
         # Only now: the trainer sets up the device, and that is too late once something has run on it.
-        trainer.vocoder = GriffinLim(MelSettings.from_config(config.data))
+        trainer.vocoder = create_vocoder(MelSettings.from_config(config.data))
         with StageProgress() as progress:
             datasets = trainer.prepare_datasets(progress, resolved.dataset)
         result = trainer.train(*datasets)

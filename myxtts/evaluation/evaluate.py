@@ -19,8 +19,7 @@ from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
 from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
 from myxtts.evaluation.selection import Selection, VoiceTrial
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence, Synthesizer
-from myxtts.inference.griffin_lim import GriffinLim
-from myxtts.inference.vocoder import Vocoder
+from myxtts.inference.vocoder import Vocoder, create_vocoder
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id
 
@@ -83,7 +82,7 @@ def evaluate(
     evaluator = Evaluator(
         clips,
         ModelSynthesizer(load_model(saved), config, seed),
-        GriffinLim(clips.settings),
+        create_vocoder(clips.settings),
         Tokenizer(TextSettings.from_config(held_out.config)),
         Selection(clips.metadata.clips, clips.lengths, seed),
         config.data.reference_seconds,

@@ -15,7 +15,7 @@ from myxtts.audio.reading import read_audio, to_pcm16
 from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.result import Evaluation, SentenceResult
-from myxtts.inference.griffin_lim import GriffinLim
+from myxtts.inference.vocoder import create_vocoder
 from myxtts.inference.plot import require_plotting
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
@@ -36,7 +36,7 @@ class _SentenceAudio:
 
     def __init__(self, settings: MelSettings) -> None:
         self.settings = settings
-        self._vocoder = GriffinLim(settings)
+        self._vocoder = create_vocoder(settings)
 
     def __call__(self, result: SentenceResult) -> dict[str, np.ndarray]:
         """By name, float32 [n] within full scale."""

@@ -1,10 +1,12 @@
-"""The protocol of vocoders, which turn a mel into audio."""
+"""Vocoders turn a mel into audio: their protocol, and which one is used unless another is given."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 import numpy as np
+
+from myxtts.audio.mel import MelSettings
 
 
 class Vocoder(Protocol):
@@ -20,3 +22,10 @@ class Vocoder(Protocol):
 
     def __call__(self, mel: np.ndarray) -> np.ndarray:
         """Natural-log mel float32 [F, n_mels] → audio float32 [F * hop_length], full scale ±1."""
+
+
+def create_vocoder(settings: MelSettings) -> Vocoder:
+    """The vocoder for mels of these settings wherever none is given: in `XTTSInference`, training and evaluation."""
+    from myxtts.inference.griffin_lim import GriffinLim  # needs TensorFlow
+
+    return GriffinLim(settings)

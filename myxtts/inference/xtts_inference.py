@@ -16,10 +16,9 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TextError, UsageError
-from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.inference.reference import reference_mels
 from myxtts.inference.sentences import Piece, split_paragraphs, split_sentences
-from myxtts.inference.vocoder import Vocoder
+from myxtts.inference.vocoder import Vocoder, create_vocoder
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, differences, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id, normalize
 
@@ -107,7 +106,7 @@ class XTTSInference:
     Args:
         checkpoint_path: folder of the checkpoint, or what `read_checkpoint` returned.
         config: refuse a checkpoint that was trained with another configuration; None: use the checkpoint's own.
-        vocoder: makes audio of mels; None: `GriffinLim`.
+        vocoder: makes audio of mels; None: the one of `create_vocoder`.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or was trained with another configuration.
@@ -130,7 +129,7 @@ class XTTSInference:
         self.model = load_model(checkpoint)
         self.mel_settings = MelSettings.from_config(self.config.data)
         self.tokenizer = Tokenizer(TextSettings.from_config(self.config.data))
-        self.vocoder: Vocoder = vocoder or GriffinLim(self.mel_settings)
+        self.vocoder: Vocoder = vocoder or create_vocoder(self.mel_settings)
         if self.vocoder.sample_rate != self.mel_settings.sample_rate:
             raise UsageError(
                 f"the vocoder speaks at {self.vocoder.sample_rate} Hz, the model at {self.mel_settings.sample_rate}"
