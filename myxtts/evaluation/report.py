@@ -15,8 +15,8 @@ from myxtts.audio.reading import read_audio, to_pcm16
 from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.result import Evaluation, SentenceResult
-from myxtts.inference.vocoder import create_vocoder
 from myxtts.inference.plot import require_plotting
+from myxtts.inference.vocoder import create_vocoder
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
 # Most sentences on a page, so that the file stays small enough to send.
