@@ -70,10 +70,9 @@ def example(**changes: Any) -> Diagnosis:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """In this process: starting TensorFlow takes longer than a diagnosis."""
-    with pytest.raises(SystemExit) as ended:
-        app.main([str(argument) for argument in arguments])
+    code = app._run([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
-    assert ended.value.code == 0, err
+    assert code == 0, err
     return out
 
 
@@ -182,9 +181,7 @@ def test_a_configuration_without_fault_has_nothing_to_change(tmp_path: Path) -> 
 def test_wrong_usage_is_one_line(
     arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app.main(["diagnose", "--data-path", str(tmp_path), *arguments])
-    assert ended.value.code == 2
+    assert app._run(["diagnose", "--data-path", str(tmp_path), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 

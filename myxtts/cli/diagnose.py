@@ -61,7 +61,7 @@ def diagnose(
     if simulate_step_ms is not None and not 0 < simulate_step_ms < float("inf"):
         raise UsageError(f"--simulate-step-ms {simulate_step_ms:g}: should be above 0")
     if output is not None and not apply:
-        raise UsageError("--output is the file that --apply writes; give --apply as well")
+        raise UsageError("--output is the file that --apply writes; it has no effect without it")
     resolved = resolve_for_machine(given)
     before = _measure(resolved.config, resolved.dataset, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
