@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -28,12 +27,16 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 # Two chunks, breathy voices (f5, Alicia) among them, two languages.
 SEVERAL = CorpusSettings(clips=CHUNK_CLIPS + 30, speakers=6, languages=("en", "fa"), seed=7)
 
-MAKE_SEVERAL = f"""
-import sys
+MAKE_SOME = f"""
+import itertools, os, signal, sys
 from myxtts.corpus.make import make_corpus
 from myxtts.corpus.plan import CorpusSettings
 settings = CorpusSettings(clips={SEVERAL.clips}, speakers=6, languages=("en", "fa"), seed=7)
-make_corpus(sys.argv[1], settings, workers=1)
+done = itertools.count(1)
+def kill_at_the_twentieth(clips):
+    if next(done) == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+make_corpus(sys.argv[1], settings, workers=1, on_progress=kill_at_the_twentieth)
 """
 
 
@@ -258,11 +261,8 @@ def test_progress_adds_up(tmp_path: Path) -> None:
 
 def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(several: Path, tmp_path: Path) -> None:
     folder = tmp_path / "c"
-    process = subprocess.Popen([sys.executable, "-c", MAKE_SEVERAL, str(folder)])
-    while len(list(folder.glob("wavs/*.wav"))) < 20 and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed = subprocess.run([sys.executable, "-c", MAKE_SOME, str(folder)])
+    assert killed.returncode == -signal.SIGKILL
     (folder / "wavs" / "plain-00001.wav.12345.part").write_bytes(b"RIFF")
     assert not (folder / "metadata.csv").exists()
     with pytest.raises(DataError, match="no such file"):

@@ -19,6 +19,8 @@ import pytest
 from myxtts.data.batches.pages_ahead import ask_ahead
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
 
+PATIENCE = 1800.0  # seconds; a busy host may need long, and only a hang needs longer
+
 CLIPS, FRAMES, N_MELS = 60, 16_384, 80  # far more bytes per clip than any kernel reads around a page
 BATCH = 2
 AHEAD = 5
@@ -65,7 +67,7 @@ def drop(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -104,7 +106,7 @@ def test_the_next_batches_are_asked_for_and_not_the_ones_after(store: Any) -> No
     assert thread.is_alive()
     for rows in order:
         touch(store, rows)
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -120,7 +122,7 @@ def test_when_the_reader_is_gone_nothing_more_is_asked_for(store: Any) -> None:
     thread, _ = start(store, reader)
     assert thread is not None
     del reader
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -140,7 +142,7 @@ def test_a_file_that_cannot_be_asked_for_ends_in_one_line(store: Any, caplog: py
     reader = Reader()
     thread, _ = start(store, reader)
     assert thread is not None
-    thread.join(60)
+    thread.join(PATIENCE)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "pages are no longer asked for ahead"
     ]

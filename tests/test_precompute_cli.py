@@ -10,11 +10,25 @@ import sys
 import time
 
 import pytest
-from small_corpus import RATE, configure, make_corpus, write_audio
+from small_corpus import configure, make_corpus
 
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
 from myxtts.text.espeak import available
+
+# The program, which gives out no more than 30 mels, so that there is always something left to interrupt.
+STOP_HALFWAY = """
+import itertools, time
+from myxtts.cli.app import main
+from myxtts.data.store.workers import WorkerPool
+submit, mels = WorkerPool.submit, itertools.count(1)
+def submit_some(pool, task):
+    while task.column == "mel" and next(mels) > 30:
+        time.sleep(0.01)
+    submit(pool, task)
+WorkerPool.submit = submit_some
+main()
+"""
 
 
 @pytest.fixture
@@ -91,20 +105,20 @@ def test_overwrite_and_cache_dir_and_verify_source(run, corpus, tmp_path):
 
 
 def test_ctrl_c_ends_in_one_line_and_the_next_run_continues(corpus):
-    for number in range(8):
-        write_audio(corpus / "wavs" / f"clip-{number}.wav", 120 * RATE, number)
+    make_corpus(corpus, clips=40, first=8)
     arguments = ["--data-path", str(corpus), "--set", "text_symbols=graphemes", "--num-workers", "1"]
-    command = [sys.executable, "-m", "myxtts", "precompute", *arguments]
+    command = [sys.executable, "-c", STOP_HALFWAY, "precompute", *arguments]
     build = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     while not any(path.stat().st_size for path in corpus.rglob("mel.journal")):
+        assert build.poll() is None, build.communicate()
         time.sleep(0.01)
     os.killpg(build.pid, signal.SIGINT)
     _, err = build.communicate()
     assert build.returncode == 130
     assert err.splitlines() == ["error: interrupted"]
-    assert precompute(configure(corpus)).columns["mel"].computed < 8
+    assert precompute(configure(corpus)).columns["mel"].computed < 48
 
 
 def test_verify_cache_finds_lists_and_repairs_damage(run, corpus):

@@ -28,8 +28,21 @@ from myxtts.data.store.format import FORMAT_VERSION
 from myxtts.data.store.records import RECORD, index_records, pack_records
 from myxtts.errors import StoreError
 
+IN_FLIGHT = 16  # the most clips between being given to a worker and being in the journal
+
+# A build that waits: before it gives out the n-th mel, until a file exists. What happens to it meanwhile does not
+# depend on who is faster.
 BUILD = """
-import logging, sys
+import logging, os, sys, time
+from myxtts.data.store.workers import WorkerPool
+waits, submit, given_out = eval(sys.argv[3]), WorkerPool.submit, 0
+def wait_and_submit(pool, task):
+    global given_out
+    given_out += task.column == "mel"
+    while given_out in waits and not os.path.exists(waits[given_out]):
+        time.sleep(0.01)
+    submit(pool, task)
+WorkerPool.submit = wait_and_submit
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 from myxtts.config.config import DataConfig
 from myxtts.data.precompute import precompute
@@ -43,8 +56,10 @@ print(result.columns["mel"].computed, result.columns["token"].computed, result.p
 """
 
 
-def start_build(folder, **settings):
-    command = [sys.executable, "-c", BUILD, str(folder), repr(settings)]
+def start_build(folder, waits=None, **settings):
+    """Builds in a process; `waits` are files, by the number of the mel before which the build waits for each."""
+    waits = {number: str(path) for number, path in (waits or {}).items()}
+    command = [sys.executable, "-c", BUILD, str(folder), repr(settings), repr(waits)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -127,8 +142,8 @@ def test_killed_at_twenty_random_moments_and_resumed_the_bytes_are_the_same(long
 
 def test_a_killed_build_recomputes_only_a_few_clips(long_corpus, tmp_path, undisturbed):
     cache = tmp_path / "cache"
-    build = start_build(long_corpus, cache_dir=str(cache))
-    journaled = wait_for_journal(cache, 30)
+    build = start_build(long_corpus, {60: tmp_path / "never"}, cache_dir=str(cache))
+    journaled = wait_for_journal(build, cache, 30)
     build.kill()
     build.wait()
     again = start_build(long_corpus, cache_dir=str(cache))
@@ -153,11 +168,13 @@ def test_what_was_in_flight_when_killed_is_at_most_a_few_clips(long_corpus, tmp_
 
     monkeypatch.setattr(workers.WorkerPool, "submit", submit)
     precompute(configure(long_corpus, cache_dir=str(tmp_path), num_workers=2))
-    assert 0 < most <= 16
+    assert 0 < most <= IN_FLIGHT
 
 
-def wait_for_journal(cache, clips):
+def wait_for_journal(build, cache, clips):
+    """Returns how many mels are in the journal, as soon as so many are."""
     while True:
+        assert build.poll() is None, build.communicate()
         for journal in cache.rglob("mel.journal"):
             done = journal.stat().st_size // RECORD.itemsize
             if done >= clips:
@@ -167,10 +184,12 @@ def wait_for_journal(cache, clips):
 
 def test_a_killed_worker_is_replaced_and_the_bytes_are_the_same(long_corpus, tmp_path, undisturbed):
     cache = tmp_path / "cache"
-    build = start_build(long_corpus, cache_dir=str(cache))
-    for clips in (10, 40, 70):
-        wait_for_journal(cache, clips)
+    waits = {clips + IN_FLIGHT: tmp_path / f"after-{clips}" for clips in (10, 40, 70)}
+    build = start_build(long_corpus, waits, cache_dir=str(cache))
+    for number, path in waits.items():
+        wait_for_journal(build, cache, number - IN_FLIGHT)
         os.kill(children(build.pid)[0], signal.SIGKILL)
+        path.touch()
     out, err = build.communicate()
     assert build.returncode == 0, err
     assert without_cache(content(Path(out.split()[-1]))) == without_cache(undisturbed[0])
@@ -215,8 +234,8 @@ def test_workers_that_cannot_start_are_one_line(corpus, other_worker):
 
 
 def test_workers_end_with_their_parent(long_corpus, tmp_path):
-    build = start_build(long_corpus, cache_dir=str(tmp_path / "cache"))
-    wait_for_journal(tmp_path / "cache", 5)
+    build = start_build(long_corpus, {5 + IN_FLIGHT: tmp_path / "never"}, cache_dir=str(tmp_path / "cache"))
+    wait_for_journal(build, tmp_path / "cache", 5)
     workers = children(build.pid)
     assert len(workers) == 2
     build.kill()
@@ -531,9 +550,10 @@ def test_a_disk_that_somebody_else_fills_meanwhile(long_corpus, tmp_path, undist
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small file system needs root")
     try:
-        build = start_build(long_corpus, cache_dir=str(disk))
-        wait_for_journal(disk, 5)
+        build = start_build(long_corpus, {5 + IN_FLIGHT: tmp_path / "full"}, cache_dir=str(disk))
+        wait_for_journal(build, disk, 5)
         fill(disk / "other")
+        (tmp_path / "full").touch()
         out, err = build.communicate()
         assert build.returncode == 1
         assert "No space left" in err
