@@ -87,8 +87,8 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     settings = PipelineSettings.from_config(DataConfig(num_workers=way.workers or usable_cpus()))
     order = BatchOrder(SEED, epochs=1)
     dataset = create_dataset(loader, plan, settings, order)
-    order = plan.epoch(SEED, 0)
-    batches = min(batches, len(order))
+    epoch = plan.epoch(SEED, 0)
+    batches = min(batches, len(epoch))
     if way.random:
         advise(store.mel_path, mmap.MADV_RANDOM)
     if way.ahead:
@@ -101,7 +101,7 @@ def measure_here(folder: Path, way: Way, batches: int) -> dict[str, float]:
     for _ in itertools.islice(iter(dataset), batches):
         marks.append(time.perf_counter())
     seconds = np.diff(marks)
-    rows = np.concatenate([order[number] for number in range(batches)])
+    rows = np.concatenate([epoch[number] for number in range(batches)])
     row_bytes = store.n_mels * store.mel_dtype.itemsize
     asked = int(store.mel_lengths[rows[rows >= 0]].sum()) * row_bytes
     return {

@@ -106,15 +106,22 @@ def our_rows(pcm: np.ndarray, audio: np.ndarray) -> list[Row]:
         ("ours, NumPy, float32", lambda: log_mel(audio, SETTINGS), 1),
         ("ours, NumPy, int16", lambda: log_mel(pcm, SETTINGS), 1),
     ]
+
+    def of_clip(mel: Callable[..., tf.Tensor]) -> Callable[[], np.ndarray]:
+        return lambda: mel(clip).numpy()
+
+    def of_batch(mel: Callable[..., tf.Tensor]) -> Callable[[], np.ndarray]:
+        return lambda: mel(batch, lengths).numpy()[-1]
+
     for compiled in (False, True):
         kind = "XLA" if compiled else "graph"
         one = tf.function(LogMel(SETTINGS), jit_compile=compiled)
-        rows.append((f"ours, {kind}, one clip", lambda one=one: one(clip).numpy(), 1))
+        rows.append((f"ours, {kind}, one clip", of_clip(one), 1))
         for clip_by_clip in (True, False):
             many = tf.function(LogMel(SETTINGS, clip_by_clip=clip_by_clip), jit_compile=compiled)
             way = "clip by clip" if clip_by_clip else "at once"
             name = f"ours, {kind}, padded batch of {BATCH}, {way}"
-            rows.append((name, lambda many=many: many(batch, lengths).numpy()[-1], BATCH))
+            rows.append((name, of_batch(many), BATCH))
     return rows
 
 

@@ -123,7 +123,7 @@ def main() -> None:
         "ours, the plan itself (once per run)": lambda: BatchPlan(frames, tokens, batch_size=BATCH_SIZE),
         "ours, the plan and one epoch": (lambda: BatchPlan(frames, tokens, batch_size=BATCH_SIZE).epoch(SEED, 0)),
     }
-    costs = {}
+    costs: dict[str, tuple[float, float] | None] = {}
     for name, work in ways.items():
         if "PyTorch" in name and torch_batches(1) is None:
             costs[name] = None

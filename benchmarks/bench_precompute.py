@@ -22,6 +22,7 @@ import tempfile
 import time
 import wave
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -204,7 +205,7 @@ def main(arguments: argparse.Namespace) -> None:
         for count in arguments.memory_clips:
             small = Path(temporary) / f"memory-{count}"
             make_corpus(small, count, lambda random: 2.0)
-            memory[count] = peak_anonymous_bytes(lambda folder=small: run_ours(folder, workers, "float16"))
+            memory[count] = peak_anonymous_bytes(partial(run_ours, small, workers, "float16"))
             shutil.rmtree(small)
         least = memory[arguments.memory_clips[0]]
         print_table(

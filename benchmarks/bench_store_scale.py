@@ -56,8 +56,8 @@ def measure_here(folder: Path, batches: int) -> dict[str, float]:
     loader = TFNativeDataLoader(clips=store, table=ClipTable.build(store, None, ()))
     settings = PipelineSettings.from_config(DataConfig())
 
-    def dataset(**where: int) -> Any:
-        return iter(create_dataset(loader, plan, settings, BatchOrder(SEED, **where)))
+    def dataset(start_step: int = 0) -> Any:
+        return iter(create_dataset(loader, plan, settings, BatchOrder(SEED, start_step=start_step)))
 
     def seconds_per_batch(iterator: Any) -> tuple[float, Usage]:
         for _ in range(20):

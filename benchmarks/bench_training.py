@@ -124,7 +124,7 @@ def compare_ways(config: XTTSConfig) -> list[tuple[str, float, float]]:
     """The step eagerly, as a graph and under XLA on one batch: name, first call in s, ms."""
     source = LJSpeechDataset(None, config).batches("train")
     batch = next(iter(source.dataset(seed=SEED)))
-    ways = (
+    ways: tuple[tuple[str, dict[str, bool], int], ...] = (
         ("eager", {"enable_graph_mode": False}, 3),
         ("graph", {"enable_xla_compilation": False}, 10),
         ("XLA", {}, 10),

@@ -92,9 +92,12 @@ def table_rows(experiment: Experiment, figures: dict[str, Any]) -> list[list[str
     ]
     for name, value in figures["evaluation"].items():
         if isinstance(value, float):
-            low, high = experiment.bounds.get(name, (None, None))
-            bound = "" if low is None else f"{low:g} to {high:g}" if high != 9.0 else f"over {low:g}"
-            rows.append([name, f"{value:.3f}", bound, "" if low is None else _met(value, low, high)])
+            bound, met = "", ""
+            if name in experiment.bounds:
+                low, high = experiment.bounds[name]
+                bound = f"{low:g} to {high:g}" if high != 9.0 else f"over {low:g}"
+                met = _met(value, low, high)
+            rows.append([name, f"{value:.3f}", bound, met])
     return rows
 
 

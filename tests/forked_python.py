@@ -175,7 +175,7 @@ def _serve(listener: socket.socket) -> _Program | None:
 def main() -> None:
     descriptor, *modules = sys.argv[1:]
     listener = socket.socket(fileno=int(descriptor))
-    if 0 in select.select([0, listener], [], [])[0]:
+    if 0 in select.select([0, listener.fileno()], [], [])[0]:
         return  # nobody has asked for anything
     for module in modules:
         importlib.import_module(module)

@@ -42,7 +42,7 @@ def random_batch(
     """Clips of these lengths, padded to the longest; without `reference_mel` for 0 reference frames."""
     rng = np.random.default_rng(seed)
     clips, tokens, frames = len(token_lengths), max(token_lengths), max(mel_lengths)
-    batch = {
+    batch: dict[str, np.ndarray] = {
         "tokens": np.zeros((clips, tokens), np.int32),
         "token_lengths": np.array(token_lengths, np.int32),
         "mel": np.full((clips, frames, BANDS), FLOOR, np.float32),

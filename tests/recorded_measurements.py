@@ -65,7 +65,7 @@ def _build(kind: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         given = [one for one in arguments if one is not type(None)]
         return None if value is None else _build(given[0], value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{name: _build(hints[name], one) for name, one in value.items()})
     if kind is np.ndarray:

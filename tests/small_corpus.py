@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
 
 from myxtts.config.config import DataConfig
+
+if TYPE_CHECKING:
+    from myxtts.data.modes import PreparedData
+    from myxtts.data.store import FeatureStore
 
 RATE = 22050
 WORDS = ["the", "sun", "over", "old", "hills", "and", "a", "quiet", "river", "runs", "to", "sea"]
@@ -45,6 +50,12 @@ def add_line(folder: Path, clip_id: str, text: str) -> None:
 def configure(folder: Path, **settings: object) -> DataConfig:
     """A configuration that needs no extra and starts one worker."""
     return DataConfig(**{"dataset_path": str(folder), "text_symbols": "graphemes", "num_workers": 1} | settings)
+
+
+def store_of(prepared: PreparedData) -> FeatureStore:
+    """The store of a data set that was prepared in mode `precompute`."""
+    assert prepared.store is not None, prepared.reason
+    return prepared.store
 
 
 def content(version: Path) -> dict[str, bytes]:

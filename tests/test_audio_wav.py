@@ -149,10 +149,10 @@ def test_channels_are_averaged_and_rounded_half_to_even(decode):
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_files_are_judged_alike_in_graph_and_in_python(decode, data):
-    contents = bytearray(data.draw(st.sampled_from([case[0] for case in READABLE.values()]))[:4000])
+    damaged = bytearray(data.draw(st.sampled_from([case[0] for case in READABLE.values()]))[:4000])
     for _ in range(data.draw(st.integers(0, 4))):
-        contents[data.draw(st.integers(0, min(len(contents), 120) - 1))] = data.draw(st.integers(0, 255))
-    contents = bytes(contents[: data.draw(st.integers(0, len(contents)))])
+        damaged[data.draw(st.integers(0, min(len(damaged), 120) - 1))] = data.draw(st.integers(0, 255))
+    contents = bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
     header = header_of(contents)
     readable = header is not None and header.frames > 0 and header.missing_bytes == 0
     audio, sample_rate, channels, ok = decode(tf.constant(contents))

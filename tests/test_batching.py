@@ -130,8 +130,9 @@ def test_every_epoch_has_the_same_number_of_batches_of_each_shape(lengths, optio
 @given(clip_lengths(), plan_settings())
 def test_rows_only_rename_the_clips(lengths, options):
     rows = np.random.default_rng(1).permutation(len(lengths[0]) * 3)[: len(lengths[0])]
-    plain = BatchPlan(*lengths, **options)
-    renamed = BatchPlan(*lengths, rows, **options)
+    mel, tokens = lengths
+    plain = BatchPlan(mel, tokens, **options)
+    renamed = BatchPlan(mel, tokens, rows, **options)
     indices = plain.epoch(5, 2).indices
     expected = np.where(indices >= 0, np.append(rows, -1)[indices], -1)
     assert renamed.epoch(5, 2).indices.tolist() == expected.tolist()

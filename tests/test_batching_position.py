@@ -24,7 +24,7 @@ def make_plan(mel=MEL, tokens=TOKENS, rows=None, **changes):
 
 def batches_from(plan, position, count):
     """The next batches, as a loop over epochs gives them."""
-    batches = []
+    batches: list[list[int]] = []
     while len(batches) < count:
         epoch = plan.epoch(position.seed, position.epoch)
         batches.append(epoch[position.step].tolist())

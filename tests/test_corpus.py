@@ -25,13 +25,14 @@ from myxtts.errors import DataError, MissingExtraError, MyXTTSError, UsageError
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Two chunks, breathy voices (f5, Alicia) among them, two languages.
-SEVERAL = CorpusSettings(clips=CHUNK_CLIPS + 30, speakers=6, languages=("en", "fa"), seed=7)
+SEVERAL_CLIPS = CHUNK_CLIPS + 30
+SEVERAL = CorpusSettings(clips=SEVERAL_CLIPS, speakers=6, languages=("en", "fa"), seed=7)
 
 MAKE_SOME = f"""
 import itertools, os, signal, sys
 from myxtts.corpus.make import make_corpus
 from myxtts.corpus.plan import CorpusSettings
-settings = CorpusSettings(clips={SEVERAL.clips}, speakers=6, languages=("en", "fa"), seed=7)
+settings = CorpusSettings(clips={SEVERAL_CLIPS}, speakers=6, languages=("en", "fa"), seed=7)
 done = itertools.count(1)
 def kill_at_the_twentieth(clips):
     if next(done) == 20:
@@ -69,7 +70,7 @@ def test_a_corpus_is_a_data_set_without_problems(several: Path) -> None:
     metadata = read_metadata(DataConfig(dataset_path=str(several)))
     headers = probe_audio(metadata.clips)
     assert metadata.problems == headers.problems == []
-    assert len(metadata.clips) == SEVERAL.clips
+    assert len(metadata.clips) == SEVERAL_CLIPS
     assert headers.seconds.min() > 0.5
     assert headers.seconds.max() < 15
 
@@ -97,7 +98,7 @@ def test_speakers_share_the_clips_evenly_and_each_speaks_every_language(several:
 
 
 def test_no_sentence_is_said_twice(several: Path) -> None:
-    assert len({row[1] for row in lines(several)[1:]}) == SEVERAL.clips
+    assert len({row[1] for row in lines(several)[1:]}) == SEVERAL_CLIPS
 
 
 def test_every_speaker_can_say_the_same_sentences() -> None:
@@ -249,7 +250,7 @@ def test_a_lost_clip_is_spoken_again_with_the_same_bytes(several: Path, tmp_path
     make_corpus(tmp_path / "c", SEVERAL)
     lost = sorted((tmp_path / "c" / "wavs").iterdir())[-1]
     lost.unlink()
-    assert make_corpus(tmp_path / "c", SEVERAL).spoken < SEVERAL.clips
+    assert make_corpus(tmp_path / "c", SEVERAL).spoken < SEVERAL_CLIPS
     assert contents(tmp_path / "c") == contents(several)
 
 
@@ -267,7 +268,7 @@ def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(severa
     assert not (folder / "metadata.csv").exists()
     with pytest.raises(DataError, match="no such file"):
         read_metadata(DataConfig(dataset_path=str(folder)))
-    assert make_corpus(folder, SEVERAL).clips == SEVERAL.clips
+    assert make_corpus(folder, SEVERAL).clips == SEVERAL_CLIPS
     assert contents(folder) == contents(several)
 
 

@@ -78,7 +78,8 @@ class TestText:
 class TestPattern:
     def test_a_steady_series_has_none(self) -> None:
         assert find_pattern(np.array([10.0, 10.1, 9.9] * 20), {}) == Pattern(
-            pytest.approx(0.008, abs=0.002), "stable"
+            pytest.approx(0.008, abs=0.002),  # type: ignore[arg-type]
+            "stable",
         )
 
     def test_a_slow_step_in_every_seven_is_a_period_of_seven(self) -> None:
@@ -316,8 +317,8 @@ def rows_of_guide() -> list[str]:
     for culprit in CULPRITS.values():
         changes = "; ".join(change.name for change in culprit.settings) or "none: our own pipelines cannot have it"
         rows.append(f"| `{culprit.name}` | {changes} |")
-    changes = {change.name: change for culprit in CULPRITS.values() for change in culprit.settings}
-    return rows + [f"| {name} | {as_settings(change)} |" for name, change in changes.items()]
+    by_name = {change.name: change for culprit in CULPRITS.values() for change in culprit.settings}
+    return rows + [f"| {name} | {as_settings(change)} |" for name, change in by_name.items()]
 
 
 @pytest.mark.parametrize(

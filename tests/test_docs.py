@@ -22,7 +22,7 @@ from myxtts.config.config import XTTSConfig, section_of
 from myxtts.config.presets import load_preset
 from myxtts.errors import ConfigError
 
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
+COMMANDS = typer.main.get_group(app).commands
 PERSIAN = [path for path in DOCUMENTS if path.parent.name == "fa" or path.name.endswith(".fa.md")]
 TRANSLATED = ["getting-started.md", "performance-guide.md"]
 # What makes a command that would train for days, or watch without end, stop soon.
@@ -120,7 +120,7 @@ def test_every_import_in_a_document_exists(path: Path) -> None:
     wrong = []
     for first, block in Document(path).blocks("python"):
         for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("myxtts"):
+            if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("myxtts"):
                 missing = {alias.name for alias in node.names} - names_in(node.module)
                 wrong += [f"{path.name}:{first + node.lineno - 1}: {node.module}.{name}" for name in sorted(missing)]
     assert not wrong, "\n".join(wrong)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +30,11 @@ from myxtts.evaluation.result import Evaluation
 from myxtts.evaluation.selection import LIKE_LENGTH, Selection
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence
 from myxtts.inference.griffin_lim import GriffinLim
+from myxtts.inference.vocoder import Vocoder
 from myxtts.models.checkpoint import read_checkpoint, save_checkpoint
 from myxtts.text import TextSettings, Tokenizer
+
+MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
 
 SENTENCES = 5
 VOICES = 4
@@ -87,7 +92,9 @@ class Perfect:
         self.clips = clips
         self.said: list[Sentence] = []
 
-    def __call__(self, sentences, advance=None):  # type: ignore[no-untyped-def]
+    def __call__(
+        self, sentences: Sequence[Sentence], advance: Callable[[int], None] | None = None
+    ) -> list[np.ndarray]:
         self.said += sentences
         return [np.repeat(self.clips.mel(sentence.row), 2, axis=0) for sentence in sentences]
 
@@ -95,11 +102,13 @@ class Perfect:
 class Confused(Perfect):
     """Says another sentence in another voice than asked for."""
 
-    def __call__(self, sentences, advance=None):  # type: ignore[no-untyped-def]
+    def __call__(
+        self, sentences: Sequence[Sentence], advance: Callable[[int], None] | None = None
+    ) -> list[np.ndarray]:
         return [self.clips.mel((sentence.row + SENTENCES + 1) % len(self.clips)) for sentence in sentences]
 
 
-def measure_with(speaker: Perfect, vocoder, config: XTTSConfig) -> Evaluator:  # type: ignore[no-untyped-def]
+def measure_with(speaker: Perfect, vocoder: Vocoder, config: XTTSConfig) -> Evaluator:
     clips = speaker.clips
     tokenizer = Tokenizer(TextSettings.from_config(config.data))
     selection = Selection(clips.metadata.clips, clips.lengths)
@@ -163,6 +172,7 @@ def test_the_reference_is_another_sentence_of_the_same_voice(
     for sentence in speaker.said:
         own = clips[sentence.row]
         of_voice = [row for row in range(len(clips)) if clips[row].speaker == own.speaker and row != sentence.row]
+        assert sentence.reference is not None
         assert any(np.array_equal(clips.mel(row), sentence.reference) for row in of_voice)
 
 
@@ -311,7 +321,9 @@ def test_samples_are_three_wav_files_a_sentence(perfect: Evaluation, tmp_path: P
     assert lengths[2] // hop * hop == lengths[1]
 
 
-def test_the_command_prints_every_figure_as_json(call_myxtts, checkpoint: Path, data: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_prints_every_figure_as_json(
+    call_myxtts: MyXTTS, checkpoint: Path, data: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
     result = call_myxtts(
         "evaluate", "--checkpoint", checkpoint, "--data-path", data, "--subset", "all", "--sentences", "4",
@@ -328,7 +340,7 @@ def test_the_command_prints_every_figure_as_json(call_myxtts, checkpoint: Path, 
     assert page.is_file()
 
 
-def test_the_command_reads_checkpoint_and_metadata_once(call_myxtts, checkpoint: Path, data: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_reads_checkpoint_and_metadata_once(call_myxtts: MyXTTS, checkpoint: Path, data: Path) -> None:
     with opened_files() as times:
         done = call_myxtts("evaluate", "--checkpoint", checkpoint, "--subset", "all", "--sentences", "2", "--json")
     assert done.returncode == 0, done.stderr
@@ -346,7 +358,7 @@ def test_with_one_speaker_no_voice_is_compared(checkpoint: Path, data: Path, tmp
     assert [figures[f"voice_{name}"] for name in ("top1_seen", "top1_unseen", "top3_unseen")] == [None] * 3
 
 
-def test_a_damaged_checkpoint_is_one_line(run_myxtts, checkpoint: Path, data: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_checkpoint_is_one_line(run_myxtts: MyXTTS, checkpoint: Path, data: Path, tmp_path: Path) -> None:
     damaged = Path(shutil.copytree(checkpoint, tmp_path / "damaged"))
     (damaged / "model.npz").write_bytes(b"short")
     result = run_myxtts("evaluate", "--checkpoint", damaged, "--data-path", data)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from small_corpus import RATE, configure, make_corpus, write_audio
+from small_corpus import RATE, configure, make_corpus, store_of, write_audio
 
 from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
@@ -48,7 +48,7 @@ def files_below(folder):
 def test_with_room_and_sound_data_the_store_is_made(corpus, mode):
     prepared = prepare(configure(corpus, preprocessing_mode=mode))
     assert prepared.mode == "precompute"
-    assert list(prepared.store.ids) == [clip.id for clip in prepared.metadata.clips]
+    assert list(store_of(prepared).ids) == [clip.id for clip in prepared.metadata.clips]
 
 
 @pytest.mark.parametrize("mode", ["auto", "precompute"])
@@ -116,8 +116,8 @@ def test_auto_leaves_out_a_few_bad_clips_and_names_them(corpus, caplog):
     spoil(corpus, 4)
     prepared = prepare(configure(corpus))
     assert prepared.mode == "precompute"
-    assert len(prepared.metadata.clips) == len(prepared.store) == 11
-    assert list(prepared.store.ids) == [clip.id for clip in prepared.metadata.clips]
+    assert len(prepared.metadata.clips) == len(store_of(prepared)) == 11
+    assert list(store_of(prepared).ids) == [clip.id for clip in prepared.metadata.clips]
     assert "1 clips are left out: clip-4" in caplog.text
     assert prepared.metadata.problems[-1].clip_id == "clip-4"
 
@@ -184,7 +184,7 @@ def test_auto_takes_a_data_set_that_is_half_copied_to_be_incomplete(corpus, capl
 
 
 def test_auto_does_not_replace_a_whole_store_when_half_of_the_audio_is_gone(corpus):
-    whole = prepare(configure(corpus)).store.path
+    whole = store_of(prepare(configure(corpus))).path
     remove(corpus, 1, 2, 3, 4, 5)
     assert prepare(configure(corpus)).mode == "runtime"
     assert len(FeatureStore.open(whole.parent)) == 12
@@ -219,27 +219,26 @@ def test_a_forbidden_rebuild_is_an_error_in_auto_too(corpus):
 
 
 def test_memory_mapping_can_be_switched_off(corpus):
-    assert prepare(configure(corpus)).store.memory_map
-    assert not prepare(configure(corpus, enable_memory_mapping=False)).store.memory_map
+    assert store_of(prepare(configure(corpus))).memory_map
+    assert not store_of(prepare(configure(corpus, enable_memory_mapping=False))).memory_map
 
 
 def test_cache_verification_checks_the_index_whenever_the_store_is_opened(corpus, monkeypatch):
     seen = []
-    original = FeatureStore.open.__func__
-    monkeypatch.setattr(
-        FeatureStore,
-        "open",
-        classmethod(
-            lambda cls, path, verify="quick", *rest: seen.append(verify) or original(cls, path, verify, *rest)
-        ),
-    )
+    original = FeatureStore.open
+
+    def noted(path, verify="quick", *rest):
+        seen.append(verify)
+        return original(path, verify, *rest)
+
+    monkeypatch.setattr(FeatureStore, "open", staticmethod(noted))
     for verification in (True, False):
-        prepare(configure(corpus, cache_verification=verification)).store.close()
+        store_of(prepare(configure(corpus, cache_verification=verification))).close()
         assert seen[-1] == ("quick" if verification else "none")
 
 
 def test_without_cache_verification_a_changed_index_is_used_as_it_is(corpus):
-    version = prepare(configure(corpus)).store.path
+    version = store_of(prepare(configure(corpus))).path
     store = FeatureStore.open(version)
     index = version / INDEX_FILE
     content, checksums = bytearray(index.read_bytes()), store.index["mel_checksum"].tobytes()
@@ -247,8 +246,8 @@ def test_without_cache_verification_a_changed_index_is_used_as_it_is(corpus):
     store.close()
     index.write_bytes(content)
     unchecked = prepare(configure(corpus, cache_verification=False))
-    assert (unchecked.reason, unchecked.store.path) == ("the store is up to date", version)
-    unchecked.store.close()
+    assert (unchecked.reason, store_of(unchecked).path) == ("the store is up to date", version)
+    store_of(unchecked).close()
     assert prepare(configure(corpus)).reason == "a new version of the store was made"
 
 
@@ -265,9 +264,9 @@ def test_separate_sets_with_the_same_ids_are_both_in_the_store(tmp_path):
             preprocessing_mode="precompute",
         )
     )
-    assert list(prepared.store.ids) == ["clip-0", "clip-1", "clip-2", "b/clip-0", "b/clip-1"]
+    assert list(store_of(prepared).ids) == ["clip-0", "clip-1", "clip-2", "b/clip-0", "b/clip-1"]
     assert prepared.metadata.splits == ["train", "train", "train", "val", "val"]
-    lengths = prepared.store.mel_lengths
+    lengths = store_of(prepared).mel_lengths
     assert lengths[3] == RATE // 256
     assert lengths[3] != lengths[0]
     assert lengths[4] == lengths[1]

@@ -54,6 +54,13 @@ def write_steps(folder: Path, *steps: dict) -> RecordFile:
 # The timing file of a run
 
 
+def latest(timing: RunTiming) -> RunReading:
+    """Of a run that has made steps."""
+    reading = timing.read()
+    assert reading is not None
+    return reading
+
+
 def test_the_timing_file_is_the_trainers() -> None:
     assert TIMING_FILE == run_folder.TIMING
 
@@ -97,26 +104,26 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     path = tmp_path / TIMING_FILE
     path.write_text(line + line[:20])
     timing = RunTiming(tmp_path)
-    assert timing.read().steps == 1
+    assert latest(timing).steps == 1
     with path.open("a") as file:
         file.write(line[20:])
-    assert timing.read().steps == 2
+    assert latest(timing).steps == 2
 
 
 def test_a_resumed_run_replaces_its_file_and_is_followed(tmp_path: Path) -> None:
     write_steps(tmp_path, step(1), step(2), step(3)).close()
     timing = RunTiming(tmp_path)
-    assert timing.read().batch == 3
+    assert latest(timing).batch == 3
     resumed = RecordFile(tmp_path / TIMING_FILE, keep_until=1)
     resumed.write(step(2, stall_ms=0))
     resumed.close()
-    reading = timing.read()
+    reading = latest(timing)
     assert (reading.batch, reading.steps) == (2, 2)
 
 
 def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / TIMING_FILE).write_text('{"batch": 1}\nnonsense\n[]\n' + json.dumps(step(7)) + "\n")
-    assert RunTiming(tmp_path).read().batch == 7
+    assert latest(RunTiming(tmp_path)).batch == 7
 
 
 # The log

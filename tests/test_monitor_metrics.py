@@ -199,9 +199,11 @@ def test_the_sampler_reads_until_it_is_stopped_and_keeps_what_it_read() -> None:
     assert not sampler._thread.is_alive()
 
 
-def test_a_reader_that_fails_ends_sampling_and_not_the_program(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reader_that_fails_ends_sampling_and_not_the_program(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = machine_with_gpu()
-    reader.read = lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(reader, "read", lambda: 1 / 0)
     sampler = MachineSampler(0.05, reader)
     sampler._thread.join(PATIENCE)
     sampler.stop()

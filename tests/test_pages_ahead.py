@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,6 +82,10 @@ def share(store: Any, rows: np.ndarray) -> float:
     return float(np.mean([resident_share(store.mel_data[row * FRAMES : (row + 1) * FRAMES]) for row in rows]))
 
 
+def in_memory(store: Any, rows: np.ndarray) -> bool:
+    return share(store, rows) == 1
+
+
 def touch(store: Any, rows: np.ndarray) -> None:
     for row in rows:
         store.mel_data[row * FRAMES : (row + 1) * FRAMES].sum()
@@ -98,10 +103,10 @@ def test_the_next_batches_are_asked_for_and_not_the_ones_after(store: Any) -> No
     thread, order = start(store, reader)
     assert thread is not None
     for number in range(AHEAD):
-        assert eventually(lambda number=number: share(store, order[number]) == 1), number
+        assert eventually(partial(in_memory, store, order[number])), number
     assert share(store, order[AHEAD]) == 0
     touch(store, order[0])
-    assert eventually(lambda: share(store, order[AHEAD]) == 1)
+    assert eventually(partial(in_memory, store, order[AHEAD]))
     assert share(store, order[AHEAD + 2]) == 0
     assert thread.is_alive()
     for rows in order:

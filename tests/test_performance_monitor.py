@@ -196,7 +196,7 @@ def test_the_process_shares_one_monitor_and_starting_resets_it(capsys):
     shared.log_step_timing(0.0, 0.05, 8)
     print_performance_report()
     assert "steps: 1, clips: 8" in capsys.readouterr().out
-    written = []
+    written: list[str] = []
     print_performance_report(written.append)
     assert written[0].startswith("steps: 1, clips: 8")
     shared.stop_sampling()

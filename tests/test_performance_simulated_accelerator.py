@@ -6,6 +6,7 @@ import json
 import time
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,9 @@ def test_completions_follow_the_schedule_for_any_delays(delays, step, max_in_fli
     accelerator = SimulatedAccelerator(step, max_in_flight, clock)
     run = accelerator.run(delayed(clock, delays), len(delays) - warmup, warmup=warmup)
 
-    ready, dispatched, completed = [], [], []
+    ready: list[float] = []
+    dispatched: list[float] = []
+    completed: list[float] = []
     for k, delay in enumerate(delays):
         ready.append((dispatched[-1] if k else 0.0) + delay)
         place_free = completed[k - max_in_flight] if k >= max_in_flight else 0.0
@@ -229,7 +232,7 @@ def test_no_more_batches_are_kept_than_are_in_flight_or_in_hand():
     class Batch:
         """Something that can be referred to weakly."""
 
-    alive = weakref.WeakSet()
+    alive: weakref.WeakSet[Batch] = weakref.WeakSet()
     most = 0
 
     def source():
@@ -270,7 +273,7 @@ def test_a_batch_that_is_still_computed_is_waited_for():
         def block_until_ready(self):
             self.waited = True
 
-    batch = {"mel": [Pending()], "tokens": (Pending(), np.zeros(3))}
+    batch: dict[str, Any] = {"mel": [Pending()], "tokens": (Pending(), np.zeros(3))}
     wait_until_ready(batch)
     assert batch["mel"][0].waited
     assert batch["tokens"][0].waited

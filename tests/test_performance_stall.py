@@ -31,7 +31,9 @@ def test_variation_is_the_standard_deviation_of_step_times_over_their_mean():
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)), min_size=2, max_size=50))
 def test_a_stall_is_never_negative_nor_longer_than_its_step(waits_and_works):
     """For any device that begins a step when the batch is ready and the step before is done."""
-    ready, completed, now = [], [], 0.0
+    ready: list[float] = []
+    completed: list[float] = []
+    now = 0.0
     for wait, work in waits_and_works:
         ready.append((ready[-1] if ready else 0.0) + wait)
         now = max(now, ready[-1]) + work

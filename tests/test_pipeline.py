@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_corpus import store_of
 from speech_like import make_data_set
 
 from myxtts.config.config import DataConfig
@@ -22,6 +23,7 @@ from myxtts.data.batches.order_in_graph import batch_requests
 from myxtts.data.batches.pipeline import PipelineSettings, create_dataset
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
+from myxtts.data.clips.metadata import Split
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import DataError
 from myxtts.performance.python_functions import python_functions
@@ -35,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_data_set(tmp_path_factory.mktemp("pipeline") / "data", LENGTHS, speakers=3)
 
 
-def data_set(folder: Path, subset: str = "train", **changes: Any) -> LJSpeechDataset:
+def data_set(folder: Path, subset: Split = "train", **changes: Any) -> LJSpeechDataset:
     values = {"preprocessing_mode": "precompute", "text_symbols": "graphemes", "batch_size": 8, "num_workers": 2}
     return LJSpeechDataset(folder, DataConfig(**(values | {"reference_seconds": 0.5} | changes)), subset)
 
@@ -129,13 +131,13 @@ def test_a_frame_budget_gives_more_short_clips_per_batch(folder: Path) -> None:
 
 def test_long_clips_are_left_out_or_cropped(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     skipping = data_set(folder, max_mel_frames=200)
-    long = {row for row in skipping.rows if skipping.prepare().store.mel_lengths[row] > 200}
+    long = {row for row in skipping.rows if store_of(skipping.prepare()).mel_lengths[row] > 200}
     seen = {row for batch in read(skipping.create_tf_dataset()) for row in batch["index"] if row >= 0}
     assert seen == set(skipping.rows) - long
     assert f"{len(long)} clips of the train split are left out: over max_mel_frames" in caplog.text
 
     cropping = data_set(folder, max_mel_frames=200, long_clips="crop")
-    store = cropping.prepare().store
+    store = store_of(cropping.prepare())
     for batch in read(cropping.create_tf_dataset()):
         for row, mel, frames in zip(batch["index"], batch["mel"], batch["mel_lengths"], strict=True):
             if row >= 0:
@@ -143,8 +145,8 @@ def test_long_clips_are_left_out_or_cropped(folder: Path, caplog: pytest.LogCapt
 
 
 def test_runtime_mode_crops_to_the_frames_of_the_whole_clip(folder: Path) -> None:
-    changes = {"max_mel_frames": 200, "long_clips": "crop", "mel_dtype": "float32"}
-    store = data_set(folder, mel_dtype="float32").prepare().store
+    changes: dict[str, Any] = {"max_mel_frames": 200, "long_clips": "crop", "mel_dtype": "float32"}
+    store = store_of(data_set(folder, mel_dtype="float32").prepare())
     for batch in read(data_set(folder, preprocessing_mode="runtime", **changes).create_tf_dataset()):
         for row, mel, frames in zip(batch["index"], batch["mel"], batch["mel_lengths"], strict=True):
             if row >= 0:
@@ -174,7 +176,7 @@ def test_the_graph_deals_the_batches_of_the_plan(
     clips: int, seed: int, epoch: int, budget: int | None, buckets: int, shuffle: bool
 ) -> None:
     lengths = np.random.default_rng(clips).integers(1, 900, clips)
-    size = {"max_frames_per_batch": budget} if budget else {"batch_size": 4}
+    size: dict[str, Any] = {"max_frames_per_batch": budget} if budget else {"batch_size": 4}
     plan = BatchPlan(lengths, lengths // 5 + 1, np.arange(clips) * 3, num_buckets=buckets, **size)
     start = clips % len(plan)
     order = BatchOrder(seed, shuffle, epochs=2, start_epoch=epoch, start_step=start)
@@ -264,7 +266,7 @@ def test_a_new_version_published_during_an_epoch_does_not_change_the_epoch(tmp_p
 @pytest.mark.parametrize("mode", ["store", "store through Python"])
 def test_a_reference_is_a_crop_of_another_clip_of_the_same_speaker(folder: Path, mode: str) -> None:
     dataset = data_set(folder, **MODES[mode])
-    store, frames = dataset.prepare().store, dataset.batches().reference_frames
+    store, frames = store_of(dataset.prepare()), dataset.batches().reference_frames
     train = set(dataset.rows)
     for batch in read(dataset.create_tf_dataset()):
         assert batch["reference_mel"].shape[1:] == (frames, 80)
@@ -285,7 +287,7 @@ def _contains(mel: np.ndarray, crop: np.ndarray) -> bool:
 def test_a_speaker_with_one_clip_is_its_own_reference_and_a_short_one_begins_again(tmp_path: Path) -> None:
     folder = make_data_set(tmp_path / "data", [0.5, 0.6, 0.7, 0.8], speakers=4)
     dataset = data_set(folder, reference_seconds=1.0, val_split=0.25, train_split=0.75)
-    store = dataset.prepare().store
+    store = store_of(dataset.prepare())
     for batch in read(dataset.create_tf_dataset()):
         for row, reference in zip(batch["index"], batch["reference_mel"], strict=True):
             if row >= 0:

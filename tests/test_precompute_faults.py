@@ -476,6 +476,7 @@ def test_readers_find_a_version_whatever_is_published_meanwhile(corpus):
         "    with FeatureStore.open(sys.argv[1]) as store: store.mel(0).sum()\n"
     )
     reader = subprocess.Popen([sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True)
+    assert reader.stderr is not None
     published = 0
     while reader.poll() is None:
         os.utime(corpus / "wavs" / "clip-1.wav")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -378,7 +379,7 @@ def _open_to_all(path):
 
 def test_wrong_verify_argument_is_a_programming_error(version):
     with pytest.raises(ValueError, match="quick"):
-        FeatureStore.open(version, verify="full")
+        FeatureStore.open(version, verify="full")  # type: ignore[arg-type]
 
 
 # The format itself
@@ -416,7 +417,7 @@ def test_a_store_without_optional_columns_has_the_bytes_that_it_always_had(tmp_p
     }
     for file, digest in known.items():
         assert hashlib.sha256((tmp_path / "v000001" / file).read_bytes()).hexdigest() == digest
-    settings = {"mel": {"n_mels": 80}, "text": {"text_symbols": "graphemes"}}
+    settings: dict[str, dict[str, Any]] = {"mel": {"n_mels": 80}, "text": {"text_symbols": "graphemes"}}
     data = {"root": None, "sets": [["metadata.csv", "wavs"]]}
     assert fingerprint({**settings, "data": data}) == "62645729e62dde25"
 

@@ -427,6 +427,7 @@ def test_after_too_many_steps_that_are_not_finite_the_clips_are_saved(
     config = eager(data, tmp_path / "run", max_nonfinite_steps=3, log_every=1)
     trainer = XTTSTrainer(config, small_model())
     trainer.prepare_datasets()
+    assert trainer._train is not None
     poisoned = trainer._train.map(lambda one: {**one, "mel": one["mel"] + float("inf")})
     trainer._train = poisoned
     before = weights_of(trainer.model)
@@ -562,7 +563,7 @@ def test_the_progress_line_shows_the_gpu_that_the_run_is_on(
         def logged(self, progress: Any) -> None:
             self.gpu = progress.gpu
 
-    gpus = tuple(GpuReading(k, f"GPU {k}", 0.5, *[None] * 7, ()) for k in range(2))
+    gpus = tuple(GpuReading(k, f"GPU {k}", 0.5, None, None, None, None, None, None, None, ()) for k in range(2))
     reading = Reading(0.0, HostReader().read(), gpus)
     monkeypatch.setattr(PerformanceMonitor, "latest_reading", reading)
     for name, expected in (("GPU 1", gpus[1]), (None, None)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -27,7 +28,7 @@ def tags_in(folder: Path) -> set[str]:
 def test_an_added_loss_is_trained_logged_drawn_and_validated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def loudness(outputs, batch, decoder):  # type: ignore[no-untyped-def]
+    def loudness(outputs: Any, batch: Any, decoder: Any) -> tf.Tensor:
         difference = tf.reduce_mean(outputs.mean - outputs.mel, axis=2, keepdims=True)
         return masked_mean(tf.abs(difference), outputs.frame_mask)
 

@@ -16,10 +16,11 @@ from watched_work import opened_files
 
 from myxtts import hardware
 from myxtts.cli import train
-from myxtts.cli.machine_config import loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
 from myxtts.cli.options import ConfigOptions
 from myxtts.config.config import XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
+from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import CheckpointError, TrainingError
 from myxtts.hardware import Gpu
 from myxtts.models.checkpoint import save_checkpoint
@@ -96,7 +97,8 @@ def test_a_job_that_always_resumes_looks_for_batches_that_fit_at_first_only(
         raise Searched
 
     monkeypatch.setattr(auto_batch, "find_frame_budget", search)
-    resolved = ConfigOptions(data_path=data, checkpoint_dir=tmp_path / "run").load(machine=())
+    given = ConfigOptions(data_path=data, checkpoint_dir=tmp_path / "run").load(machine=())
+    resolved = MachineConfig(given.config, given.sources, LJSpeechDataset(None, given.config))
     with pytest.raises(Searched):
         train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
     (tmp_path / "run" / "step-00000001").mkdir(parents=True)

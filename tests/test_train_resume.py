@@ -87,7 +87,7 @@ def run_and_kill(start: Start, run: Path, kills: int, **changes: Any) -> None:
         begun = last_batch(run)
         process = start(run, resume=True, **changes)
         further = begun + generator.randint(1, 6)
-        if wait_for(process, lambda further=further: last_batch(run) >= further):  # type: ignore[misc]
+        if wait_for(process, lambda further=further: last_batch(run) >= further):
             time.sleep(generator.uniform(0, 0.3))
         process.kill()
         process.communicate()

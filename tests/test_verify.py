@@ -6,12 +6,13 @@ import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from small_corpus import configure, content, make_corpus
 
-from myxtts.data.precompute import check_store, precompute
+from myxtts.data.precompute import PrecomputeResult, StoreCheck, check_store, precompute
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.folder import StoreFolder
 from myxtts.data.store.verify import examine
@@ -35,6 +36,12 @@ def corpus(made, tmp_path):
 
 def version_of(corpus) -> Path:
     return FeatureStore.open(corpus / "cached_features").path
+
+
+def repair_of(checked: StoreCheck) -> PrecomputeResult:
+    """What was done to a store that was not sound."""
+    assert checked.repair is not None
+    return checked.repair
 
 
 def flip(path: Path, position: int, bit: int) -> None:
@@ -90,7 +97,7 @@ def test_damaged_padding_is_found_and_repaired(corpus, name):
     flip(version / name, len(before[name]) - 1, 0)
     checked = check_store(configure(corpus), fix=True)
     assert "padding" in checked.examination.damage[0].reason
-    assert checked.repair.columns["mel"].computed == 0
+    assert repair_of(checked).columns["mel"].computed == 0
     assert content(version_of(corpus)) == before
 
 
@@ -100,10 +107,10 @@ def test_fix_computes_only_what_is_damaged_into_a_new_version(corpus):
     store = FeatureStore.open(version)
     for row in (1, 6):
         flip(version / "mel.bin", int(store.mel_offsets[row]) * 160, 7)
-    checked = check_store(configure(corpus), fix=True)
-    assert (checked.repair.columns["mel"].computed, checked.repair.columns["token"].computed) == (2, 0)
-    assert checked.repair.version.name == "v000002"
-    assert content(checked.repair.version) == before
+    repaired = repair_of(check_store(configure(corpus), fix=True))
+    assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (2, 0)
+    assert repaired.version.name == "v000002"
+    assert content(repaired.version) == before
     assert check_store(configure(corpus)).examination.sound
 
 
@@ -121,10 +128,11 @@ def test_fixing_one_of_two_stores_that_share_a_file_does_not_take_the_damage_ove
     config = configure(corpus)
     other = configure(corpus, add_blank=False)
     version = StoreFolder(precompute(config).version.parent).current()
+    assert version is not None
     before = content(version)
     precompute(other)
     flip(version / "mel.bin", 0, 0)
-    fixed = check_store(config, fix=True).repair
+    fixed = repair_of(check_store(config, fix=True))
     assert content(fixed.version) == before
     assert not check_store(other).examination.sound
     check_store(other, fix=True)
@@ -155,7 +163,7 @@ def test_a_damaged_index_costs_no_clip_that_is_intact(corpus):
     version = version_of(corpus)
     before = content(version)
     flip(version / "index.bin", 64 + 5, 1)  # the key of the first clip
-    repaired = check_store(configure(corpus), fix=True).repair
+    repaired = repair_of(check_store(configure(corpus), fix=True))
     assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (1, 1)
     assert content(version_of(corpus)) == before
 
@@ -164,7 +172,7 @@ def test_a_damaged_manifest_costs_nothing(corpus):
     version = version_of(corpus)
     before = content(version)
     flip(version / "manifest.json", 100, 1)
-    repaired = check_store(configure(corpus), fix=True).repair
+    repaired = repair_of(check_store(configure(corpus), fix=True))
     assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (0, 0)
     assert content(version_of(corpus)) == before
 
@@ -175,7 +183,7 @@ def test_a_damaged_pointer_is_found_and_repaired(corpus):
     (version.parent / "CURRENT").write_bytes(b"v0x0001\n")
     config = configure(corpus)
     assert not check_store(config, quick=True).examination.sound
-    repaired = check_store(config, quick=True, fix=True).repair
+    repaired = repair_of(check_store(config, quick=True, fix=True))
     assert (repaired.columns["mel"].computed, repaired.columns["token"].computed) == (0, 0)
     assert content(version_of(corpus)) == before
 
@@ -229,7 +237,7 @@ def test_two_hundred_random_flips_are_all_found_and_repaired(corpus):
 
 
 def test_progress_counts_every_clip_of_both_columns(corpus):
-    seen = []
+    seen: list[Any] = []
 
     class Watcher:
         def stage(self, name, clips):

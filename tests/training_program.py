@@ -16,7 +16,7 @@ from training_samples import configure, small_model
 from myxtts.cli import output
 from myxtts.errors import MyXTTSError
 from myxtts.training.interruption import exit_code
-from myxtts.training.progress import LoggingObserver, Progress
+from myxtts.training.progress import LoggingObserver, TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
 
 
@@ -26,7 +26,7 @@ class KilledAt(LoggingObserver):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def logged(self, progress: Progress) -> None:
+    def logged(self, progress: TrainingProgress) -> None:
         if progress.step >= self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -26,7 +26,17 @@ def resolve(interpreter: str, extras: str) -> tuple[str, dict[str, str]]:
         subprocess.run([interpreter, "-m", "venv", environment], check=True)
         python = environment / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "-q", "-U", "pip"], check=True)
-        install = [python, "-m", "pip", "install", "-q", "--dry-run", "--report", report, f"{ROOT}[{extras}]"]
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--dry-run",
+            "--report",
+            str(report),
+            f"{ROOT}[{extras}]",
+        ]
         subprocess.run(install, check=True)
         code = "import sys; print('%d.%d' % sys.version_info[:2])"
         version = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()

@@ -90,7 +90,8 @@ class BenchData:
         """
         plan = self.plan()
         lengths = self.store("float32").mel_lengths
-        full, left_over = [], []
+        full: list[np.ndarray] = []
+        left_over: list[np.ndarray] = []
         for epoch in range(CLIP_EPOCHS):
             for batch in plan.epoch(SEED, epoch):
                 (full if (batch >= 0).all() else left_over).append(batch[batch >= 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator
 
@@ -41,7 +42,7 @@ def from_store(
         keep_memory: false leaves the C library as it is, to see what keeping freed memory brings.
     """
     if not keep_memory:
-        pipeline.keep_freed_memory = lambda: False
+        pipeline.keep_freed_memory = functools.cache(lambda: False)
     store, plan = data.store(dtype), data.plan(num_buckets, batch_size)
     loader = TFNativeDataLoader(clips=store, table=ClipTable.build(store, None, ()))
     return Source(_endless(loader, plan, store), plan.clips / len(plan), plan.padding_share)

@@ -4,8 +4,9 @@ the training thread, and the limit of both."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from loading.source import Source
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.allocation import keep_freed_memory
 from myxtts.hardware import usable_cpus
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 AHEAD_PER_THREAD = 2
 
@@ -74,7 +78,7 @@ def limit(data: BenchData, dtype: str, threads: str, memory: str) -> Source:
     return Source(batches, plan.clips / len(plan), plan.padding_share)
 
 
-def ahead(work: object, items: Iterator, threads: int) -> Iterator:
+def ahead(work: Callable[[Item], Result], items: Iterator[Item], threads: int) -> Iterator[Result]:
     """`map` in a pool of threads, in order, a few items ahead."""
     with ThreadPoolExecutor(threads) as pool:
         waiting = [pool.submit(work, next(items)) for _ in range(AHEAD_PER_THREAD * threads)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from spdl.pipeline import PipelineBuilder
@@ -35,9 +37,9 @@ def packed(data: BenchData, dtype: str) -> Source:
     return _source(data, PackedBatches(data.store(dtype)), usable_cpus())
 
 
-def _source(data: BenchData, load: object, threads: int) -> Source:
+def _source(data: BenchData, load: Callable[[np.ndarray], Any], threads: int) -> Source:
     pipeline = (
-        PipelineBuilder()
+        PipelineBuilder[np.ndarray, Any]()
         .add_source(itertools.cycle(data.clip_batches))
         .pipe(load, concurrency=threads, output_order="input")
         .add_sink(BUFFERED)

@@ -75,7 +75,7 @@ def measure(request: Request) -> dict[str, Any]:
         result_path = Path(folder) / "result.json"
         command = [sys.executable, "-m", "loading.process", json.dumps(asdict(request)), str(result_path)]
         with open(Path(folder) / "errors.txt", "w+") as errors:
-            variables = environment() | ROWS[request.row].environment
+            variables = {**environment(), **ROWS[request.row].environment}
             child = subprocess.Popen(command, env=variables, stdout=errors, stderr=errors)
             peak = _watch(child)
             errors.seek(0)

@@ -20,7 +20,7 @@ NAMES = {
     "ours": "ours",
     "limit": "limit",
 }
-MARK = {"marker": "D", "color": "black", "markersize": 4}
+MARK: dict[str, Any] = {"marker": "D", "color": "black", "markersize": 4}
 
 Results = Mapping[str, Mapping[str, Any]]
 
