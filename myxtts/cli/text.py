@@ -1,9 +1,9 @@
-"""`myxtts text`: what becomes of a text, stage by stage."""
+"""`myxtts text`: what becomes of a text, stage by stage; in Persian word by word, with the reason."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,11 @@ from myxtts.cli.output import emit
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
+
+    from myxtts.text.persian_reading.reader import ReadWord
 
 
 def text(
@@ -33,7 +37,7 @@ def text(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show what becomes of a text: normalised, as symbols, as ids.
+    """Show what becomes of a text: normalised, as symbols, as ids; in Persian also each word, its ezafe and reading.
 
     Example: myxtts text "در ۱۴۰۳/۰۵/۱۲ آمد." --language fa
     """
@@ -50,7 +54,8 @@ def text(
     normalized = normalize(written, language)
     ids = tokenizer.encode(written, language)
     spoken = tokenizer.transcribe([normalized], language)[0]
-    result = {
+    words = tokenizer.words([normalized], language)[0]
+    result: dict[str, Any] = {
         "written": written,
         "language": language,
         "language_id": number,
@@ -60,6 +65,8 @@ def text(
         "ids": ids.tolist(),
         "unknown": dict(tokenizer.unknown),
     }
+    if words:
+        result["words"] = [vars(word) for word in words]
 
     def render(console: Console) -> None:
         rows = {
@@ -72,8 +79,24 @@ def text(
             rows["unknown"] = ", ".join(f"{symbol!r} {count}x" for symbol, count in tokenizer.unknown.items())
         for name, value in rows.items():
             console.print(f"{name:<12}{value}", markup=False)
+        if words:
+            _render_words(console, words)
 
     emit(result, as_json, render)
+
+
+def _render_words(console: Console, words: Sequence[ReadWord]) -> None:
+    """A line for each word; the Persian comes last, because terminals disagree on where to put what follows it."""
+    console.print(f"\n{'phonemes':<20}{'ezafe':<7}{'part':<6}{'why':<30}word", markup=False)
+    for word in words:
+        notes = [word.why]
+        if not word.known:
+            notes.append("unknown word")
+        if word.ambiguous:
+            notes.append("ambiguous")
+        ezafe = "yes" if word.ezafe else ""
+        line = f"{word.ipa:<20}{ezafe:<7}{word.part_of_speech:<6}{', '.join(notes):<30}{word.written}"
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _language_and_file(entry: str) -> tuple[str, Path]:
