@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
-from myxtts.text.ipa import mandarin, mended
+from myxtts.text.ipa import corrected_ipa, mandarin
 from myxtts.text.languages import LANGUAGES
 
 # Languages whose espeak-ng voice has another name than their code here.
@@ -229,7 +229,7 @@ class Espeak:
             if language.partition("-")[0] not in LANGUAGES:
                 # Hindi and Vietnamese crash on a hyphen between letters of another script.
                 texts = (text.replace("-", " ") for text in texts)
-            return [mended(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
+            return [corrected_ipa(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
 
     def speak(self, text: str, voice: str, rate_wpm: int = 175, pitch: int = 50) -> np.ndarray:
         """Speech as int16 [samples] at `sample_rate`, mono.

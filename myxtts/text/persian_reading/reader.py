@@ -134,7 +134,7 @@ class PersianReader:
         result = []
         for sentence, (words, owners), probabilities in zip(sentences, units, chances, strict=True):
             tags = [tagger.labels[number] for number in probabilities.argmax(axis=1)]
-            odds = ezafe_log_odds(probabilities, tagger.labels)
+            odds = ezafe_log_odds(probabilities, tagger.labels).tolist()
             carries = [self._carries_ezafe(words, tags, place, odds[place]) for place in range(len(words))]
             read = self._read_sentence(sentence, words, owners, tags, carries)
             self.unknown_words.update(word.written for word in read if not word.known)
@@ -149,7 +149,7 @@ class PersianReader:
             return False
         if abs(odds) < CERTAIN:
             odds = self._tables.ezafe.log_odds([*words, "."], tags, place, odds)
-        return bool(odds > 0)
+        return odds > 0
 
     def _read_sentence(
         self,
@@ -189,7 +189,7 @@ class PersianReader:
                 elif part == "و" and _between_numbers(words, place):
                     sounds, why = "o", "between numbers"
                 with_ezafe = ezafe if place == mine[-1] else carries[place] and part not in UNSTRESSED
-                said += _finished(sounds, part, tags[place], with_ezafe)
+                said += _finished(sounds, part, tags[place] == "V", with_ezafe)
                 reasons.append(why)
                 known &= entry.known
             why = ", ".join(dict.fromkeys(reasons))
@@ -281,7 +281,8 @@ def _between_numbers(words: Sequence[str], place: int) -> bool:
     return 0 < place < len(words) - 1 and words[place - 1] in NUMBER_WORDS and words[place + 1] in NUMBER_WORDS
 
 
-def _finished(sounds: str, word: str, tag: str, ezafe: bool) -> str:
+@lru_cache(maxsize=50_000)
+def _finished(sounds: str, word: str, is_verb: bool, ezafe: bool) -> str:
     """`sounds` with the ezafe and the stress."""
     if not sounds or not is_persian(sounds):
         return sounds + (ezafe_ending(sounds) if ezafe and sounds else "")
@@ -292,4 +293,4 @@ def _finished(sounds: str, word: str, tag: str, ezafe: bool) -> str:
         return sounds
     enclitic = next((said for written, said in ENDINGS if written in ENCLITICS and word.endswith(written)), "")
     tail = len(enclitic) if enclitic and sounds.endswith(enclitic) else 0
-    return stressed(with_single_end(sounds), tail, tag == "V")
+    return stressed(with_single_end(sounds), tail, is_verb)
