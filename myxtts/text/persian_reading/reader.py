@@ -223,6 +223,8 @@ class PersianReader:
         ipa = self._listed(word) or self._listed(word.replace(ZWNJ, ""))
         if ipa is not None:
             return _Entry(ipa, "word list")
+        if word.endswith(("ای", "وی")) and (ipa := self._listed(word[:-1])) is not None:
+            return _Entry(ipa + "j", "word list")
         guess = self._guess(word)
         for ending, sounds in ENDINGS:
             stem = word.removesuffix(ending).removesuffix(ZWNJ)

@@ -17,7 +17,7 @@ _TWO_VOWELS = re.compile(f"(?<=[{VOWELS}])(?=[{VOWELS}])")
 _THREE_EQUAL = re.compile(r"(.)\1\1+")
 _LAST_DOUBLE = re.compile(rf"(dʒ|tʃ|[^{VOWELS}])\1$")
 _VERB_PREFIX = re.compile(rf"(?:bar|dar|bɑz|foru|farɑ)?(nemi|mi|na|ne|be|bo)(?=.*[{VOWELS}])")
-_PAST_ENDING = re.compile(r"(?<=[td])(?:am|i|im|id|and)$")
+_PERSON_ENDING = re.compile(r"(?:am|i|(?<!ɑm)ad|im|id|and)$")
 _ONLY_PERSIAN = re.compile(r"[ˈˌː a-zɑɡʃʒʔ]*")
 
 
@@ -68,7 +68,7 @@ def stressed(sounds: str, tail: int, is_verb: bool) -> str:
         if prefix:
             base = base[: prefix.end()]
         else:
-            stem = _PAST_ENDING.sub("", base)
+            stem = _PERSON_ENDING.sub("", base)
             base = stem if _VOWEL.search(stem) else base
     vowels = [match.start() for match in _VOWEL.finditer(base)]
     if not vowels:
