@@ -110,7 +110,7 @@ def make(source: Path, target: Path, smallest: float) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("model", type=Path)
-    arguments.add_argument("--smallest", type=float, default=0.2)
+    arguments.add_argument("--smallest", type=float, default=0.02, help="weights below this are left out")
     arguments.add_argument("--target", type=Path, default=_TARGET)
     options = arguments.parse_args()
     make(options.model, options.target, options.smallest)

@@ -140,7 +140,7 @@ def _words_text(words: Mapping[str, int]) -> str:
     ordered = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     shown = "، ".join(f"{word} ({count:,})" for word, count in ordered[:_SHOWN_WORDS])
     more = f" and {len(ordered) - _SHOWN_WORDS:,} more" if len(ordered) > _SHOWN_WORDS else ""
-    return f"{len(ordered):,} Persian words, {sum(words.values()):,} times: {shown}{more}"
+    return f"{len(ordered):,} Persian word{'s' * (len(ordered) > 1)}, {sum(words.values()):,} times: {shown}{more}"
 
 
 def _without_controls(text: str) -> str:

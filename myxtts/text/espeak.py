@@ -265,7 +265,7 @@ class Espeak:
 
     def _phonemes(self, text: str, mode: int) -> str:
         """Phonemes in the current voice; the caller holds the lock."""
-        text = _LONG_WORD.sub(_broken, text)
+        text = _LONG_WORD.sub(_split_word, text)
         to_phonemes = self._library.c.espeak_TextToPhonemes
         pointer = ctypes.c_char_p(text.translate(_PHONEMISED).encode())
         reference = ctypes.byref(pointer)
@@ -311,6 +311,6 @@ _SPOKEN = _Speakable(("Cc", "Cs", "Co", "Cn", "So"))
 _PHONEMISED = _Speakable(("Cc", "Cs", "Co", "Cn", "So", "Sc", "Sk", "Sm"))
 
 
-def _broken(match: re.Match[str]) -> str:
+def _split_word(match: re.Match[str]) -> str:
     word = match.group()
     return " ".join(word[i : i + _LONGEST_WORD] for i in range(0, len(word), _LONGEST_WORD))

@@ -121,7 +121,7 @@ class Phonemizer:
             return None
         missing = missing_file()
         if missing is not None:
-            _say_missing(str(missing))
+            _warn_missing(str(missing))
             return None
         if self._persian is None:
             self._persian = PersianReader(self._espeak, self._lexicons.get(language))
@@ -190,7 +190,7 @@ def _persian_tokens(matches: Iterable[re.Match[str]]) -> list[tuple[str, bool]]:
 
 
 @lru_cache(maxsize=8)
-def _say_missing(path: str) -> None:
+def _warn_missing(path: str) -> None:
     _log.warning("Persian is read by espeak-ng alone, without ezafe: %s is missing; reinstall myxtts", path)
 
 

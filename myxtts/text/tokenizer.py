@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from myxtts.text.phonemes import Phonemizer
 
 _log = logging.getLogger(__name__)
-_said: set[str] = set()
+_logged: set[str] = set()
 
 SymbolKind = Literal["auto", "graphemes", "phonemes"]
 
@@ -94,11 +94,11 @@ class TextSettings:
             return "graphemes"
         if espeak.available():
             if self.symbols == "auto":
-                _say_once(logging.INFO, "text symbols: phonemes, by espeak-ng")
+                _log_once(logging.INFO, "text symbols: phonemes, by espeak-ng")
             return "phonemes"
         if self.symbols == "phonemes":
             raise MissingExtraError("phonemes", "speech")
-        _say_once(
+        _log_once(
             logging.WARNING, "text symbols: graphemes; for phonemes install the extra: pip install 'myxtts[speech]'"
         )
         return "graphemes"
@@ -304,7 +304,7 @@ def _checked(ids: Iterable[int]) -> Iterable[int]:
         yield int(number)
 
 
-def _say_once(level: int, message: str) -> None:
-    if message not in _said:
-        _said.add(message)
+def _log_once(level: int, message: str) -> None:
+    if message not in _logged:
+        _logged.add(message)
         _log.log(level, message)
