@@ -7,7 +7,8 @@ phonemes, `e1` at the end of a word for an ezafe and `2` for the homograph in qu
 left out.
 
 Both sides are compared in one alphabet without stress, vowel length and the glottal stop before the first vowel of a
-word, which espeak-ng does not write either. A word of the text is one or several words of the phonemes
+word, which espeak-ng does not write either. "several readings" are all words of our table of readings whose
+reference is one of them. A word of the text is one or several words of the phonemes
 («به‌عنوان» is two), so that words are aligned by least edit distance first. Stress marks have no reference here.
 """
 
@@ -25,6 +26,8 @@ from common import describe_machine, parser, print_table, write_json
 from myxtts.corpus.sentences import sentences as generated_sentences
 from myxtts.text import TextSettings, Tokenizer, normalize
 from myxtts.text.espeak import Espeak
+from myxtts.text.lexicon import Lexicon
+from myxtts.text.persian_reading.reader import READINGS
 
 # The alphabets of the files, as ours.
 _FARSDAT = str.maketrans(
@@ -125,7 +128,8 @@ def score(
     name: str, read: list[list[dict[str, Any]]], reference: list[tuple[str, list[ReferenceWord]]]
 ) -> dict[str, Any]:
     """Figures of one front end on one file; `read` has the words of each sentence."""
-    hits = said = wanted = asked = right = right_but_ezafe = wrong_sounds = sounds = 0
+    hits = said = wanted = asked = right = right_but_ezafe = wrong_sounds = sounds = several = chosen = 0
+    table = Lexicon(READINGS, "fa", normalized=True)
     for words, (_, expected) in zip(read, reference, strict=True):
         spoken = [sounds_of(word["ipa"]) for word in words]
         whole = "".join(word.sounds for word in expected)
@@ -136,6 +140,10 @@ def score(
             hits += word["ezafe"] and ezafe
             said += word["ezafe"]
             wanted += ezafe
+            readings = {_single_end(sounds_of(reading.ipa)) for reading in table.readings(word["written"])}
+            if len(group) == 1 and len(readings) > 1 and (wish := _without_ezafe(group[0].sounds, ezafe)) in readings:
+                several += 1
+                chosen += _without_ezafe(ipa, word["ezafe"]) == wish
             if any(part.asked for part in group):
                 asked += 1
                 target = "".join(part.sounds for part in group)
@@ -151,6 +159,8 @@ def score(
         "homographs": asked,
         "homograph accuracy": right_but_ezafe / asked if asked else None,
         "homograph accuracy with its ezafe": right / asked if asked else None,
+        "words with several readings": several,
+        "accuracy of words with several readings": chosen / several if several else None,
         "phoneme error rate": wrong_sounds / max(sounds, 1),
     }
 
@@ -173,7 +183,9 @@ def read_by_espeak(texts: list[str]) -> list[list[dict[str, Any]]]:
     for text in texts:
         words = [word for word in re.split(r"[\s،؛؟.!:«»()\"…—]+", normalize(text, "fa")) if word]
         spoken = espeak.phonemes(words, "fa")
-        result.append([{"ipa": ipa, "ezafe": _is_ezafe(word)} for word, ipa in zip(words, spoken, strict=True)])
+        result.append(
+            [{"written": word, "ipa": ipa, "ezafe": _is_ezafe(word)} for word, ipa in zip(words, spoken, strict=True)]
+        )
     return result
 
 
@@ -206,7 +218,7 @@ def main() -> None:
         results[name] = rows
         print_table(
             f"{name}: {len(reference)} sentences",
-            ("front end", "ezafe precision", "recall", "F1", "homographs right", "phoneme error rate"),
+            ("front end", "ezafe precision", "recall", "F1", "homographs", "several readings", "phoneme error rate"),
             [
                 (
                     row["front end"],
@@ -214,6 +226,7 @@ def main() -> None:
                     f"{row['ezafe recall']:.3f}",
                     f"{row['ezafe F1']:.3f}",
                     "" if row["homograph accuracy"] is None else f"{row['homograph accuracy']:.1%}",
+                    f"{row['accuracy of words with several readings']:.1%} of {row['words with several readings']}",
                     f"{row['phoneme error rate']:.2%}",
                 )
                 for row in rows

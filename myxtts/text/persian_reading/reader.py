@@ -32,6 +32,7 @@ from myxtts.text.persian_reading.word_parts import (
 from myxtts.text.persian_tables import HAMZA_ABOVE, NUMBER_WORDS, ZWNJ
 
 _FOLDER = Path(__file__).parent
+READINGS = _FOLDER / "readings.tsv"
 _WORD_LISTS = ("words.tsv", "reference_words.tsv")
 _KASRE = "\u0650"
 _VOWEL_MARK = re.compile("[\u064c-\u0651\u0670]")
