@@ -20,6 +20,7 @@ from myxtts.data.clips import text_inspection
 from myxtts.data.clips.inspection import DataReport, inspect_data
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.clips.text_inspection import inspect_texts
+from myxtts.text.espeak import available
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEADER = "id|text|speaker|language\n"
@@ -100,6 +101,24 @@ def test_several_processes_find_in_texts_what_one_finds(data: Path, monkeypatch:
     assert inspect_texts(clips, config, workers=3) == alone
     assert len(alone.failures) == 6
     assert alone.unknown == {"⚗": 34}
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
+def test_persian_words_that_a_lexicon_should_have_are_counted(
+    data: Path, run_myxtts: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"c{n:02}|{'غژمبلستان بزرگ است' if n % 2 else 'کرم'}|ann|fa\n" for n in range(40)]
+    (data / "metadata.csv").write_text(HEADER + "".join(lines), encoding="utf-8")
+    config = DataConfig(dataset_path=str(data), text_symbols="phonemes")
+    clips = read_metadata(config).clips
+    alone = inspect_texts(clips, config, workers=1)
+    assert alone.unknown_words == {"غژمبلستان": 20}
+    assert alone.ambiguous_words == {"کرم": 20}
+    monkeypatch.setattr(text_inspection, "_TEXTS_WORTH_A_PROCESS", 10)
+    assert inspect_texts(clips, config, workers=3) == alone
+    shown = run_myxtts("check-data", str(data)).stdout
+    assert "unknown       1 Persian word, 20 times: غژمبلستان (20)" in shown
+    assert "ambiguous     1 Persian word, 20 times: کرم (20)" in shown
 
 
 def test_clips_over_the_limits_are_counted(data: Path) -> None:

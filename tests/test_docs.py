@@ -24,7 +24,7 @@ from myxtts.errors import ConfigError
 
 COMMANDS = typer.main.get_group(app).commands
 PERSIAN = [path for path in DOCUMENTS if path.parent.name == "fa" or path.name.endswith(".fa.md")]
-TRANSLATED = ["getting-started.md", "performance-guide.md"]
+TRANSLATED = ["getting-started.md", "performance-guide.md", "persian.md"]
 # What makes a command that would train for days, or watch without end, stop soon.
 SMALL = "--batch-size 4 --set optimization_level=basic --set num_buckets=1"
 SHORTER = {

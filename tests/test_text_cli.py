@@ -49,6 +49,18 @@ def test_phonemes_lexicons_and_added_languages(run_myxtts: Run, tmp_path: Path) 
 
 
 @pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
+def test_persian_is_shown_word_by_word(run_myxtts: Run) -> None:
+    shown = json.loads(run_myxtts("text", "کشتی نوح در دریا بود.", "--language", "fa", "--json").stdout)
+    first = shown["words"][0]
+    assert [word["written"] for word in shown["words"]] == ["کشتی", "نوح", "در", "دریا", "بود"]
+    assert (first["ipa"], first["ezafe"], first["known"], first["ambiguous"]) == ("keʃtˈije", True, True, False)
+    assert shown["words"][1]["ezafe"] is False
+    table = run_myxtts("text", "کشتی نوح در دریا بود.", "--language", "fa").stdout
+    assert "phonemes    keʃtˈije nˈuh dar darjˈɑ bˈud." in table
+    assert any(line.startswith("keʃtˈije") and "near دریا" in line and "yes" in line for line in table.splitlines())
+
+
+@pytest.mark.skipif(not available(), reason="espeak-ng is not installed")
 def test_the_commands_in_the_document_run(run_myxtts: Run) -> None:
     document = (Path(__file__).parents[1] / "docs" / "text.md").read_text(encoding="utf-8")
     commands = [line for line in document.splitlines() if line.startswith("myxtts ")]

@@ -66,12 +66,12 @@ def test_mandarin_keeps_its_four_tones_and_the_neutral_one(espeak: Espeak) -> No
     assert said == "mɑ˥ mɑ˧˥ mɑ˨˩˦ mɑ˥˩ mɑ˩"
 
 
-def test_mandarin_syllables_that_espeak_ng_spells_in_english_are_mended(espeak: Espeak) -> None:
+def test_mandarin_syllables_that_espeak_ng_spells_in_english_are_corrected(espeak: Espeak) -> None:
     assert espeak.phonemes(["熊", "穷", "兄弟"], "zh")[:2] == ["ɕiʊŋ˧˥", "tɕʰiʊŋ˧˥"]
     assert "panda" not in espeak.phonemes(["熊猫是 panda 吗"], "zh")[0]
 
 
-def test_signs_that_are_no_ipa_are_mended(espeak: Espeak) -> None:
+def test_signs_that_are_no_ipa_are_corrected(espeak: Espeak) -> None:
     assert espeak.phonemes(["فقط"], "fa") == ["fˈaqat"]
     assert espeak.phonemes(["людей"], "ru") == ["ɭʲʉdʲˈej"]
     assert espeak.phonemes(["까"], "ko") == ["q\u0348ˈɐ"]

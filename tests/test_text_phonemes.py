@@ -45,7 +45,7 @@ def test_quotes_stay_where_espeak_ng_joins_two_words(tokenizer: Tokenizer) -> No
 
 
 def test_punctuation_of_other_scripts_becomes_the_shared_one(tokenizer: Tokenizer) -> None:
-    assert say(tokenizer, "سلام، «دنیا»؟", "fa") == 'salˈɑm, "dˈonjɑ"?'
+    assert say(tokenizer, "سلام، «دنیا»؟", "fa") == 'salˈɑm, "donjˈɑ"?'
     assert say(tokenizer, "你好。", "zh").endswith(".")
 
 
@@ -69,7 +69,7 @@ def test_what_espeak_ng_cannot_read_is_counted_as_unknown(language: str, text: s
 
 def test_the_lexicon_is_looked_up_first(tmp_path: Path) -> None:
     tokenizer = with_lexicon(tmp_path, "fa", "# names\nتهران\ttehrˈɒːn\nكتاب\tketˈɒːb\n")
-    assert say(tokenizer, "کتاب تهران را دیدم.", "fa").startswith("ketˈɒːb tehrˈɒːn ")
+    assert say(tokenizer, "کتاب تهران را دیدم.", "fa").startswith("ketˈɒːbe tehrˈɒːn ")
 
 
 def test_a_lexicon_word_does_not_change_its_neighbours(tmp_path: Path) -> None:

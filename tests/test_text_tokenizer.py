@@ -24,7 +24,7 @@ GRAPHEMES = TextSettings(symbols="graphemes", add_blank=False)
 @pytest.fixture
 def without_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)  # what a missing package looks like to an import
-    monkeypatch.setattr(tokenizer_module, "_said", set())
+    monkeypatch.setattr(tokenizer_module, "_logged", set())
 
 
 def test_ids_are_begin_symbols_end() -> None:
@@ -204,7 +204,7 @@ def test_without_espeak_ng_auto_uses_letters_and_says_so_once(caplog: pytest.Log
 def test_with_espeak_ng_auto_uses_phonemes_and_says_so_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokenizer_module, "_said", set())
+    monkeypatch.setattr(tokenizer_module, "_logged", set())
     with caplog.at_level(logging.INFO, "myxtts"):
         assert Tokenizer(TextSettings()).symbols == "phonemes"
         Tokenizer(TextSettings())

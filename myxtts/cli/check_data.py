@@ -20,6 +20,7 @@ _BAR_WIDTH = 40
 _LABEL_WIDTH = 14
 _SHOWN_NAMES = 10
 _SHOWN_CHARACTERS = 120
+_SHOWN_WORDS = 20
 
 
 @command("language", "num_workers", "config", "settings")
@@ -62,6 +63,9 @@ def _render(out: Console, report: DataReport) -> None:
         line("channels", _counts_text(report.channels, "{}", report.clips))
         line("characters", _characters_text(report.characters))
         line("symbols", f"{report.text_symbols}, {_unknown_text(report.unknown_symbols)}")
+        for label, words in (("unknown", report.unknown_words), ("ambiguous", report.ambiguous_words)):
+            if words:
+                line(label, _words_text(words))
         if report.too_long:
             line("too long", f"{report.too_long:,} clips over max_mel_frames or max_tokens")
         _render_histogram(out, report)
@@ -125,6 +129,14 @@ def _unknown_text(unknown: Mapping[str, int]) -> str:
     ordered = sorted(unknown.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{_visible(symbol)} ({count:,})" for symbol, count in ordered[:_SHOWN_CHARACTERS])
     return f"{len(unknown):,} unknown: {shown}"
+
+
+def _words_text(words: Mapping[str, int]) -> str:
+    """The most frequent words that a lexicon should have."""
+    ordered = sorted(words.items(), key=lambda item: (-item[1], item[0]))
+    shown = "، ".join(f"{word} ({count:,})" for word, count in ordered[:_SHOWN_WORDS])
+    more = f" and {len(ordered) - _SHOWN_WORDS:,} more" if len(ordered) > _SHOWN_WORDS else ""
+    return f"{len(ordered):,} Persian word{'s' * (len(ordered) > 1)}, {sum(words.values()):,} times: {shown}{more}"
 
 
 def _without_controls(text: str) -> str:

@@ -1,9 +1,9 @@
-"""`myxtts text`: show how a text is normalised and turned into symbols."""
+"""`myxtts text`: show how a text is normalised and turned into symbols; in Persian also why each word is read so."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,11 @@ from myxtts.cli.output import emit
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
+
+    from myxtts.text.persian_reading.reader import ReadWord
 
 
 @command()
@@ -36,7 +40,7 @@ def text(
         bool, typer.Option("--add-blank", help="Put a blank between the symbols, as training does.")
     ] = False,
 ) -> None:
-    """Show a text normalised, as symbols, and as ids.
+    """Show a text normalised, as symbols, and as ids; in Persian also each word, its ezafe and its reading.
 
     Example: myxtts text "در ۱۴۰۳/۰۵/۱۲ آمد." --language fa
     """
@@ -53,7 +57,8 @@ def text(
     normalized = normalize(written, language)
     ids = tokenizer.encode(normalized, language, normalized=True)
     spoken = tokenizer.transcribe([normalized], language)[0]
-    result = {
+    words = tokenizer.words([normalized], language)[0]
+    result: dict[str, Any] = {
         "written": written,
         "language": language,
         "language_id": number,
@@ -63,6 +68,8 @@ def text(
         "ids": ids.tolist(),
         "unknown": dict(tokenizer.unknown),
     }
+    if words:
+        result["words"] = [vars(word) for word in words]
 
     def render(console: Console) -> None:
         rows = {
@@ -75,8 +82,24 @@ def text(
             rows["unknown"] = ", ".join(f"{symbol!r} {count}x" for symbol, count in tokenizer.unknown.items())
         for name, value in rows.items():
             console.print(f"{name:<12}{value}", markup=False)
+        if words:
+            _render_words(console, words)
 
     emit(result, render)
+
+
+def _render_words(console: Console, words: Sequence[ReadWord]) -> None:
+    """A line for each word; the Persian comes last, because terminals disagree on where to put what follows it."""
+    console.print(f"\n{'phonemes':<20}{'ezafe':<7}{'part':<6}{'why':<30}word", markup=False)
+    for word in words:
+        notes = [word.why]
+        if not word.known:
+            notes.append("unknown word")
+        if word.ambiguous:
+            notes.append("ambiguous")
+        ezafe = "yes" if word.ezafe else ""
+        line = f"{word.ipa:<20}{ezafe:<7}{word.part_of_speech:<6}{', '.join(notes):<30}{word.written}"
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _language_and_file(entry: str) -> tuple[str, Path]:

@@ -47,7 +47,7 @@ CHECKSUMS = "checksums.json"
 BEST = "best"
 
 # Settings that may differ between training and speaking: they change a few sounds, not what the weights mean.
-_HARMLESS = {"normalizer", "espeak_ng", "resampler", "trim_silence", "trim_db"}
+_HARMLESS = {"normalizer", "espeak_ng", "persian_reading", "resampler", "trim_silence", "trim_db"}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 
 from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
-from myxtts.text.ipa import mandarin, mended
+from myxtts.text.ipa import corrected_ipa, mandarin
 from myxtts.text.languages import LANGUAGES
 
 # Languages whose espeak-ng voice has another name than their code here.
@@ -229,7 +229,7 @@ class Espeak:
             if language.partition("-")[0] not in LANGUAGES:
                 # Hindi and Vietnamese crash on a hyphen between letters of another script.
                 texts = (text.replace("-", " ") for text in texts)
-            return [mended(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
+            return [corrected_ipa(self._phonemes(text, _PHONEMES_AS_IPA), language) for text in texts]
 
     def speak(self, text: str, voice: str, rate_wpm: int = 175, pitch: int = 50) -> np.ndarray:
         """Speech as int16 [samples] at `sample_rate`, mono.
@@ -265,7 +265,7 @@ class Espeak:
 
     def _phonemes(self, text: str, mode: int) -> str:
         """Phonemes in the current voice; the caller holds the lock."""
-        text = _LONG_WORD.sub(_broken, text)
+        text = _LONG_WORD.sub(_split_word, text)
         to_phonemes = self._library.c.espeak_TextToPhonemes
         pointer = ctypes.c_char_p(text.translate(_PHONEMISED).encode())
         reference = ctypes.byref(pointer)
@@ -311,6 +311,6 @@ _SPOKEN = _Speakable(("Cc", "Cs", "Co", "Cn", "So"))
 _PHONEMISED = _Speakable(("Cc", "Cs", "Co", "Cn", "So", "Sc", "Sk", "Sm"))
 
 
-def _broken(match: re.Match[str]) -> str:
+def _split_word(match: re.Match[str]) -> str:
     word = match.group()
     return " ".join(word[i : i + _LONGEST_WORD] for i in range(0, len(word), _LONGEST_WORD))

@@ -1,4 +1,4 @@
-"""IPA in one spelling, and what has to be mended in espeak-ng's before it is IPA.
+"""IPA in one spelling, and what has to be corrected in espeak-ng's output before it is IPA.
 
 espeak-ng writes the name of a phoneme where it has no IPA for it, so that stray signs appear (`q1`, `t-`, `u"`)
 and Mandarin loses its tones (the fourth becomes `5`, like the first). The tables here are made from all that it
@@ -73,7 +73,7 @@ def canonical_ipa(ipa: str) -> str:
     return " ".join(ipa.split())
 
 
-def mended(ipa: str, language: str) -> str:
+def corrected_ipa(ipa: str, language: str) -> str:
     """What espeak-ng calls IPA, as IPA: language markers and stray signs gone, accents in one spelling."""
     if "(" in ipa:
         ipa = _SWITCH.sub("", ipa)

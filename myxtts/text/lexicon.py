@@ -1,7 +1,14 @@
-"""A user's pronunciations: one `word<TAB>ipa` per line, UTF-8, `#` for comments, one file per language."""
+"""A user's pronunciations: one `word<TAB>ipa` per line, UTF-8, `#` for comments, one file per language.
+
+In a Persian lexicon a third column may say when the reading is meant, and a word may have several lines:
+`word<TAB>ipa<TAB>verb after=… before=… near=…`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import xxhash
@@ -10,6 +17,32 @@ from myxtts.errors import TextError
 from myxtts.text.ipa import canonical_ipa
 from myxtts.text.normalization import INLINE_IPA, normalize
 from myxtts.text.symbols import PHONEME_IDS
+
+PARTS_OF_SPEECH = ("noun", "verb", "adjective", "adverb", "number", "pronoun", "preposition", "postposition")
+_PLACES = ("after", "before", "near")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a word, and when it is meant.
+
+    Attributes:
+        ipa: its sounds.
+        parts_of_speech: what it is, of `PARTS_OF_SPEECH`.
+        after: words one of which stands right before it.
+        before: words one of which stands right after it.
+        near: words that stand anywhere in its sentence.
+    """
+
+    ipa: str
+    parts_of_speech: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
+    near: frozenset[str] = frozenset()
+
+    @property
+    def has_hint(self) -> bool:
+        return bool(self.parts_of_speech or self.after or self.before or self.near)
 
 
 class Lexicon:
@@ -21,12 +54,13 @@ class Lexicon:
     Args:
         path: the file.
         language: the language its words are of.
+        normalized: its words are already as `normalize` gives them, which makes a large file quick to read.
 
     Raises:
-        TextError: the file cannot be read, or a line is not a word, a tab and known IPA symbols.
+        TextError: the file cannot be read, or a line is not a word, a tab, known IPA symbols and perhaps a hint.
     """
 
-    def __init__(self, path: Path, language: str) -> None:
+    def __init__(self, path: Path, language: str, normalized: bool = False) -> None:
         self.path = path
         try:
             content = path.read_bytes()
@@ -37,20 +71,29 @@ class Lexicon:
             raise TextError(f"lexicon {path} is not UTF-8 (byte {error.start})") from error
         self.content_hash = xxhash.xxh3_64_hexdigest(content)
         self._words: dict[str, str] = {}
+        self._readings: dict[str, list[Reading]] = {}
         first_seen: dict[str, int] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            word, ipa = self._entry(line, number, language)
-            if self._words.setdefault(word, ipa) != ipa:
-                raise TextError(
-                    f"{path}:{number}: '{word}' already has another pronunciation in line {first_seen[word]}"
-                )
-            first_seen.setdefault(word, number)
+            word, reading = _own_entry(line) if normalized else self._entry(line, number, language)
+            readings = self._readings.setdefault(word, [])
+            if not reading.has_hint:
+                plain = [other.ipa for other in readings if not other.has_hint]
+                if plain and plain[0] != reading.ipa:
+                    raise TextError(
+                        f"{path}:{number}: '{word}' already has another pronunciation in line {first_seen[word]}"
+                    )
+                first_seen.setdefault(word, number)
+            readings.append(reading)
+        for word, readings in self._readings.items():
+            readings.sort(key=lambda reading: reading.has_hint)  # what is said without a hint comes first
+            self._words[word] = readings[0].ipa
         self._longest = max(map(len, self._words), default=0)
 
-    def _entry(self, line: str, number: int, language: str) -> tuple[str, str]:
-        word, tab, ipa = line.partition("\t")
+    def _entry(self, line: str, number: int, language: str) -> tuple[str, Reading]:
+        word, tab, rest = line.partition("\t")
+        ipa, _, hint = rest.partition("\t")
         word, ipa = normalize(word, language), canonical_ipa(ipa)
         if not tab or not word or not ipa:
             raise TextError(f"{self.path}:{number}: expected word<TAB>ipa, found '{line.strip()[:60]}'")
@@ -64,7 +107,12 @@ class Lexicon:
             raise TextError(
                 f"{self.path}:{number}: '{word}' has {', '.join(map(repr, unknown))}, not in the symbol table"
             )
-        return word, ipa
+        if hint.strip() and language != "fa":
+            raise TextError(f"{self.path}:{number}: only a Persian lexicon can have hints, a third column")
+        try:
+            return word, _with_hint(ipa, hint, partial(normalize, language=language))
+        except ValueError as error:
+            raise TextError(f"{self.path}:{number}: {error}") from error
 
     def __len__(self) -> int:
         return len(self._words)
@@ -77,6 +125,10 @@ class Lexicon:
             if ipa is not None:
                 return ipa
         return None
+
+    def readings(self, word: str) -> list[Reading]:
+        """All readings of `word`, the one without a hint first; empty for an unknown word."""
+        return self._readings.get(word, [])
 
     def mark(self, text: str) -> str:
         """`text` with each known word as `[[ipa]]`, the longest first, for writing without spaces."""
@@ -99,3 +151,29 @@ class Lexicon:
                 marked.append(text[place])
                 place += 1
         return "".join(marked)
+
+
+def _own_entry(line: str) -> tuple[str, Reading]:
+    word, _, rest = line.partition("\t")
+    ipa, _, hint = rest.partition("\t")
+    return word, _with_hint(ipa, hint, str)
+
+
+def _with_hint(ipa: str, hint: str, spell: Callable[[str], str]) -> Reading:
+    if not hint:
+        return Reading(ipa)
+    parts: set[str] = set()
+    places: dict[str, frozenset[str]] = {}
+    for item in hint.split():
+        name, equals, words = item.partition("=")
+        if equals and name in _PLACES:
+            spelled = (spell(word) for word in words.replace("،", ",").split(","))
+            places[name] = places.get(name, frozenset()) | frozenset(word for word in spelled if word)
+        elif item in PARTS_OF_SPEECH:
+            parts.add(item)
+        else:
+            raise ValueError(
+                f"'{item[:40]}' is no hint; a hint is one of {', '.join(PARTS_OF_SPEECH)}, "
+                "or after=, before=, near= and words with commas between them"
+            )
+    return Reading(ipa, frozenset(parts), **places)

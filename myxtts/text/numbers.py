@@ -1,4 +1,4 @@
-"""Numbers in words, by num2words, with its gaps filled and its mistakes mended.
+"""Numbers in words, by num2words, with its gaps filled and its mistakes corrected.
 
 Everything here takes digits as a string, so that leading zeros and length are seen, and never fails: what a
 language's rules cannot say is read digit by digit, and a language without number words keeps its digits.
@@ -97,7 +97,7 @@ def _cardinal(number: int, language: str) -> str:
     converter = _converter(language)
     if converter is None:
         return str(number)
-    return _mended(converter(number, "cardinal"), language.partition("-")[0])
+    return _corrected(converter(number, "cardinal"), language.partition("-")[0])
 
 
 @lru_cache(maxsize=2048)
@@ -133,7 +133,7 @@ def _converter(language: str) -> Callable[[int, str], str] | None:
     return convert
 
 
-def _mended(words: str, language: str) -> str:
+def _corrected(words: str, language: str) -> str:
     """num2words's cardinals with the mistakes of single languages put right."""
     if language == "ar":
         # The construct forms it ends round numbers with stand only before a noun.

@@ -7,20 +7,29 @@ agrees with espeak-ng's, and otherwise by phonemising the parts between them.
 
 A character espeak-ng cannot read in a language (a Chinese character in a Persian text, an emoji) is not given to
 it, because it would spell out "Chinese letter"; it stays in the result, where the tokenizer counts it as unknown.
+
+Persian is read word by word by `myxtts.text.persian_reading`, which knows the sentence; espeak-ng says the words that
+its tables do not have.
 """
 
 from __future__ import annotations
 
+import logging
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from myxtts.text.espeak import Espeak
 from myxtts.text.ipa import canonical_ipa
 from myxtts.text.lexicon import Lexicon
+from myxtts.text.persian_reading.reader import PersianReader, ReadWord, missing_file
 from myxtts.text.persian_tables import NUMBER_WORDS
 from myxtts.text.symbols import shared_punctuation
 from myxtts.text.words import UNSPACED, tokens
 
+_log = logging.getLogger(__name__)
 _STRESS = str.maketrans("", "", "ˈˌ")
 
 
@@ -72,12 +81,16 @@ class Phonemizer:
         self._espeak = Espeak()
         self._lexicons = lexicons
         self._alone: dict[tuple[str, str], str] = {}
+        self._persian: PersianReader | None = None
 
     def phonemes(self, texts: Sequence[str], language: str) -> list[str]:
         """IPA of each normalised text, with its punctuation.
 
         The result for a text does not depend on the others in the list.
         """
+        reader = self._persian_reader(language)
+        if reader is not None:
+            return _read_persian(texts, reader)
         lexicon = self._lexicons.get(language)
         parsed = [_parse(text, language, lexicon) for text in texts]
         clauses = [part for parts in parsed for part in parts if isinstance(part, _Clause)]
@@ -87,6 +100,32 @@ class Phonemizer:
             " ".join("".join(next(said) if isinstance(part, _Clause) else part for part in parts).split())
             for parts in parsed
         ]
+
+    @property
+    def unknown_words(self) -> Counter[str]:
+        return self._persian.unknown_words if self._persian is not None else Counter()
+
+    @property
+    def ambiguous_words(self) -> Counter[str]:
+        return self._persian.ambiguous_words if self._persian is not None else Counter()
+
+    def words(self, texts: Sequence[str], language: str) -> list[list[ReadWord]]:
+        """The words of each normalised text and how they are read; none for languages other than Persian."""
+        reader = self._persian_reader(language)
+        if reader is None:
+            return [[] for _ in texts]
+        return reader.read([_persian_tokens(list(tokens("fa").finditer(text))) for text in texts])
+
+    def _persian_reader(self, language: str) -> PersianReader | None:
+        if language != "fa":
+            return None
+        missing = missing_file()
+        if missing is not None:
+            _warn_missing(str(missing))
+            return None
+        if self._persian is None:
+            self._persian = PersianReader(self._espeak, self._lexicons.get(language))
+        return self._persian
 
     def _assemble(self, clauses: Sequence[_Clause], spoken: Sequence[str], language: str) -> list[str]:
         result = []
@@ -121,6 +160,38 @@ class Phonemizer:
         parts |= {place + 1: fixed for place, fixed in clause.fixed.items()}
         ends = sorted(parts)
         return _between(clause.gaps[0], (parts[end] for end in ends), (clause.gaps[end] for end in ends))
+
+
+def _read_persian(texts: Sequence[str], reader: PersianReader) -> list[str]:
+    parsed = [list(tokens("fa").finditer(text)) for text in texts]
+    result = []
+    for matches, read in zip(parsed, reader.read([_persian_tokens(found) for found in parsed]), strict=True):
+        words = iter(read)
+        said = []
+        for match in matches:
+            kind, token = match.lastgroup, match.group()
+            if kind == "word":
+                said.append(next(words).ipa)
+            elif kind == "ipa":
+                said.append(canonical_ipa(token[2:-2]))
+            else:
+                said.append(" " if token.isspace() else shared_punctuation(token))
+        result.append(" ".join("".join(said).split()))
+    return result
+
+
+def _persian_tokens(matches: Iterable[re.Match[str]]) -> list[tuple[str, bool]]:
+    """The words and marks among matches of `tokens`; phonemes by hand are neither."""
+    return [
+        (match.group(), match.lastgroup == "word")
+        for match in matches
+        if match.lastgroup != "ipa" and not match.group().isspace()
+    ]
+
+
+@lru_cache(maxsize=8)
+def _warn_missing(path: str) -> None:
+    _log.warning("Persian is read by espeak-ng alone, without ezafe: %s is missing; reinstall myxtts", path)
 
 
 def _between(first: str, words: Iterable[str], gaps: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from myxtts.text.ipa import canonical_ipa
 from myxtts.text.languages import LANGUAGES, canonical_language, known_language
 from myxtts.text.lexicon import Lexicon
 from myxtts.text.normalization import NORMALIZER_VERSION, normalize
+from myxtts.text.persian_reading import PERSIAN_READING_VERSION
 from myxtts.text.symbols import (
     BEGIN,
     BLANK,
@@ -34,10 +35,11 @@ from myxtts.text.words import UNSPACED, tokens
 
 if TYPE_CHECKING:
     from myxtts.config.config import DataConfig
+    from myxtts.text.persian_reading.reader import ReadWord
     from myxtts.text.phonemes import Phonemizer
 
 _log = logging.getLogger(__name__)
-_said: set[str] = set()
+_logged: set[str] = set()
 
 SymbolKind = Literal["auto", "graphemes", "phonemes"]
 
@@ -92,11 +94,11 @@ class TextSettings:
             return "graphemes"
         if espeak.available():
             if self.symbols == "auto":
-                _say_once(logging.INFO, "text symbols: phonemes, by espeak-ng")
+                _log_once(logging.INFO, "text symbols: phonemes, by espeak-ng")
             return "phonemes"
         if self.symbols == "phonemes":
             raise MissingExtraError("phonemes", "speech")
-        _say_once(
+        _log_once(
             logging.WARNING, "text symbols: graphemes; for phonemes install the extra: pip install 'myxtts[speech]'"
         )
         return "graphemes"
@@ -115,6 +117,7 @@ class TextSettings:
             result[f"lexicon_{code}"] = Lexicon(path, code).content_hash
         if symbols == "phonemes":
             result["espeak_ng"] = espeak.Espeak().version
+            result["persian_reading"] = PERSIAN_READING_VERSION
         return result
 
 
@@ -158,6 +161,16 @@ class Tokenizer:
             self._phonemizer = Phonemizer(self._lexicons)
             for code in settings.extra_languages:
                 self._phonemizer.phonemes([""], code)
+
+    @property
+    def unknown_words(self) -> Counter[str]:
+        """How often each Persian word was met whose sounds were guessed from its letters."""
+        return self._phonemizer.unknown_words if self._phonemizer is not None else Counter()
+
+    @property
+    def ambiguous_words(self) -> Counter[str]:
+        """How often each Persian word was met of whose readings nothing in its sentence chose one."""
+        return self._phonemizer.ambiguous_words if self._phonemizer is not None else Counter()
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[TextSettings]]:
         # espeak-ng cannot be pickled; another process loads its own.
@@ -221,6 +234,15 @@ class Tokenizer:
                 "pip install 'myxtts[speech]'), or give IPA"
             )
         return [self._letters(text, language) for text in texts]
+
+    def words(self, texts: Sequence[str], language: str) -> list[list[ReadWord]]:
+        """The words of each normalised text: what is said, ezafe, and why. Of Persian phonemes; otherwise none.
+
+        Raises:
+            UsageError: an unknown language.
+        """
+        language = self._language(language)
+        return [[] for _ in texts] if self._phonemizer is None else self._phonemizer.words(texts, language)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The symbol of each id.
@@ -288,7 +310,7 @@ def _checked(ids: Iterable[int]) -> Iterable[int]:
         yield int(number)
 
 
-def _say_once(level: int, message: str) -> None:
-    if message not in _said:
-        _said.add(message)
+def _log_once(level: int, message: str) -> None:
+    if message not in _logged:
+        _logged.add(message)
         _log.log(level, message)

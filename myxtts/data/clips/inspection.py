@@ -50,6 +50,8 @@ class DataReport:
         characters: how often each character occurs in the texts, in NFC.
         text_symbols: `graphemes` or `phonemes`, whichever the texts were turned into.
         unknown_symbols: how often each symbol occurs that the symbol table does not have.
+        unknown_words: how often each Persian word occurs whose sounds are guessed from its letters.
+        ambiguous_words: how often each Persian word occurs of whose readings nothing in its sentence chooses one.
         too_long: clips over `max_mel_frames` or `max_tokens`.
         problems: what leaves single clips out.
         obstacles: what keeps training from starting at all.
@@ -67,6 +69,8 @@ class DataReport:
     characters: Counter[str]
     text_symbols: str
     unknown_symbols: Counter[str]
+    unknown_words: Counter[str]
+    ambiguous_words: Counter[str]
     too_long: int
     problems: list[Problem]
     obstacles: list[str]
@@ -114,6 +118,8 @@ class DataReport:
             "characters": dict(self.characters.most_common()),
             "text_symbols": self.text_symbols,
             "unknown_symbols": dict(self.unknown_symbols.most_common()),
+            "unknown_words": dict(self.unknown_words.most_common()),
+            "ambiguous_words": dict(self.ambiguous_words.most_common()),
             "too_long": self.too_long,
             "problems": [asdict(problem) for problem in self.problems],
             "obstacles": self.obstacles,
@@ -161,6 +167,8 @@ def inspect_data(
         characters=Counter(normalize("NFC", "".join(clip.text for clip in metadata.clips))),
         text_symbols=texts.symbols,
         unknown_symbols=texts.unknown,
+        unknown_words=texts.unknown_words,
+        ambiguous_words=texts.ambiguous_words,
         too_long=int(too_long.sum()),
         problems=sorted(metadata.problems, key=lambda problem: (problem.file, problem.line)),
         obstacles=_obstacles(metadata),

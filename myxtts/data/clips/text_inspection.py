@@ -37,12 +37,16 @@ class TextReport:
         counts: tokens of each text, 0 for one that cannot be tokenized.
         failures: reasons, by the text's place in the list.
         unknown: how often each symbol occurs that the symbol table does not have.
+        unknown_words: how often each Persian word occurs whose sounds are guessed from its letters.
+        ambiguous_words: how often each Persian word occurs of whose readings nothing in its sentence chooses one.
     """
 
     symbols: str
     counts: list[int] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
+    unknown_words: Counter[str] = field(default_factory=Counter)
+    ambiguous_words: Counter[str] = field(default_factory=Counter)
 
 
 def inspect_texts(clips: Sequence[Clip], config: DataConfig, workers: int) -> TextReport:
@@ -71,6 +75,8 @@ def inspect_texts(clips: Sequence[Clip], config: DataConfig, workers: int) -> Te
         whole.failures |= {len(whole.counts) + place: reason for place, reason in report.failures.items()}
         whole.counts += report.counts
         whole.unknown += report.unknown
+        whole.unknown_words += report.unknown_words
+        whole.ambiguous_words += report.ambiguous_words
     return whole
 
 
@@ -92,7 +98,8 @@ def _in_a_process(texts: Sequence[Text], config: DataConfig) -> TextReport:
         raise MyXTTSError(f"the texts of the data set could not be tokenized: {reason[-1]}")
     answer = json.loads(result.stdout)
     failures = {int(place): reason for place, reason in answer["failures"].items()}
-    return TextReport(answer["symbols"], answer["counts"], failures, Counter(answer["unknown"]))
+    counters = [Counter(answer[name]) for name in ("unknown", "unknown_words", "ambiguous_words")]
+    return TextReport(answer["symbols"], answer["counts"], failures, *counters)
 
 
 def _tokenize(texts: Sequence[Text], tokenizer: Tokenizer) -> TextReport:
@@ -111,6 +118,8 @@ def _tokenize(texts: Sequence[Text], tokenizer: Tokenizer) -> TextReport:
                     report.counts.append(0)
                     report.failures[place] = str(error)
     report.unknown = Counter(tokenizer.unknown)
+    report.unknown_words = Counter(tokenizer.unknown_words)
+    report.ambiguous_words = Counter(tokenizer.ambiguous_words)
     return report
 
 
