@@ -42,7 +42,8 @@ assert code == 0, code
 """
 HEADERS = """
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import probe_audio, read_metadata
+from myxtts.data.clips.audio_headers import probe_audio
+from myxtts.data.clips.metadata import read_metadata
 probe_audio(read_metadata(DataConfig(dataset_path=sys.argv[1])).clips)
 """
 SOUNDFILE_LOOP = """

@@ -19,7 +19,8 @@ from myxtts.child_program import child_command
 from myxtts.config.config import DataConfig
 from myxtts.corpus.make import CHUNK_CLIPS, make_corpus
 from myxtts.corpus.plan import CorpusSettings, plan_corpus
-from myxtts.data.clips.metadata import probe_audio, read_metadata
+from myxtts.data.clips.audio_headers import probe_audio
+from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import DataError, MissingExtraError, MyXTTSError, UsageError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

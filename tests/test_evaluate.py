@@ -202,9 +202,9 @@ def test_the_same_seed_chooses_the_same_and_another_seed_others() -> None:
 def test_every_voice_has_a_turn_before_any_has_two(clips: EvaluationClips) -> None:
     selection = Selection(clips.metadata.clips, clips.lengths)
     trials = selection.voice_trials(range(len(clips)), 20, VOICES)
-    assert {clips[trial.row].speaker for trial in trials} == {f"voice{voice}" for voice in range(VOICES)}
-    assert all(len(trial.rows) == VOICES and trial.rows[0] == trial.row for trial in trials)
-    assert all(len({clips[row].text for row in trial.rows}) == 1 for trial in trials)
+    assert {clips[rows[0]].speaker for rows in trials} == {f"voice{voice}" for voice in range(VOICES)}
+    assert all(len({clips[row].speaker for row in rows}) == len(rows) == VOICES for rows in trials)
+    assert all(len({clips[row].text for row in rows}) == 1 for rows in trials)
 
 
 def test_mels_are_the_same_with_a_store_and_without(data: Path, tmp_path: Path, config: XTTSConfig) -> None:

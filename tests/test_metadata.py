@@ -12,7 +12,8 @@ import pytest
 import soundfile
 
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import DEFAULT_SPEAKER, Clip, Metadata, read_metadata
+from myxtts.data.clips import Clip
+from myxtts.data.clips.metadata import DEFAULT_SPEAKER, Metadata, read_metadata
 from myxtts.errors import ConfigError, DataError
 
 MakeData = Callable[..., Path]

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import Metadata, probe_audio, read_metadata
+from myxtts.data.clips.audio_headers import probe_audio
+from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.errors import DataError
 
 

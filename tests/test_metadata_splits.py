@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import SplitRule, split_of
+from myxtts.data.clips.metadata import SplitRule
 
 IDS = [f"LJ{number:06}" for number in range(4000)]
 
@@ -22,7 +22,7 @@ def test_shares_are_as_asked() -> None:
 
 def test_the_default_shares_leave_nothing_for_testing() -> None:
     config = DataConfig()
-    assert "test" not in {split_of(clip_id, config) for clip_id in IDS}
+    assert "test" not in SplitRule(config.train_split, config.val_split, config.split_seed).assign(IDS)
 
 
 @pytest.mark.parametrize(("train", "val"), [(0.7, 0.3), (0.9, 0.1), (0.99, 0.01), (1 / 3, 2 / 3)])
@@ -31,8 +31,8 @@ def test_shares_that_add_up_to_one_leave_nothing_for_testing(train: float, val: 
 
 
 def test_a_split_is_the_same_in_every_process_and_version() -> None:
-    config = DataConfig(train_split=0.5, val_split=0.25)
-    assert [split_of(clip_id, config) for clip_id in IDS[:12]] == [
+    rule = SplitRule(train=0.5, val=0.25, seed=0)
+    assert [rule.split_of(clip_id) for clip_id in IDS[:12]] == [
         "val",
         "val",
         "train",

@@ -27,8 +27,9 @@ COMMAND = "from myxtts.cli.app import main\nsys.exit(main())\n"
 TRAINING = """
 from pathlib import Path
 from myxtts.cli.machine_config import resolve_for_machine
-given = {"data_path": Path(sys.argv[1]), "checkpoint_dir": Path(sys.argv[2]), "batch_size": 4, "size": "tiny"}
-resolved = resolve_for_machine(None, None, ["text_symbols=graphemes", "device=cpu"], **given)
+from myxtts.cli.options import ConfigOptions
+given = ConfigOptions(data_path=Path(sys.argv[1]), checkpoint_dir=Path(sys.argv[2]), batch_size=4, device="cpu")
+resolved = resolve_for_machine(given, text_symbols="graphemes", size="tiny")
 from myxtts.training.trainer import XTTSTrainer
 resolved.dataset.batches("train", resolved.config)
 resolved.config.data.max_frames_per_batch = 1000
@@ -77,5 +78,6 @@ def test_loading_a_split_opens_the_store_once(corpus: Path) -> None:
     assert opened(program, corpus) == {"metadata.csv": 1, "manifest.json": 1}
 
 
+@pytest.mark.tensorflow
 def test_training_reads_the_metadata_and_opens_the_store_once(corpus: Path, tmp_path: Path) -> None:
     assert opened(TRAINING, corpus, tmp_path / "run") == {"metadata.csv": 1, "manifest.json": 1}

@@ -67,7 +67,7 @@ def test_other_settings_for_the_same_clips_share_what_is_prepared_until_features
     larger = dataset.config.model_copy(update={"batch_size": 7, "num_workers": 2})
     assert dataset.prepare(config=larger) is prepared
     precise = dataset.config.model_copy(update={"mel_dtype": "float32"})
-    assert dataset.prepare(config=precise).store.mel_dtype == "float32"
+    assert dataset.prepare(config=precise).store.mel_data.dtype == "float32"
     dataset.release(precise)
     assert dataset.prepare() is prepared
 

@@ -130,12 +130,12 @@ def test_gives_back_what_was_written(tmp_path, dtype, memory_map):
     store = FeatureStore.open(tmp_path / "v000001", memory_map=memory_map)
     assert len(store) == 3
     assert list(store.ids) == ["a", "b/c", "آزمون"]
-    assert store.mel_dtype == MEL_DTYPES[dtype]
+    assert store.mel_data.dtype == MEL_DTYPES[dtype]
     np.testing.assert_array_equal(store.mel(0), mel[:3])
     np.testing.assert_array_equal(store.mel(2), mel[3:8])
     np.testing.assert_array_equal(store.tokens(1), tokens[2:6])
     assert store.tokens(1).dtype == np.int32
-    assert (store.mel_rows, store.token_count, store.n_mels) == (9, 8, N_MELS)
+    assert (store.mel_rows, store.manifest.token_count, store.manifest.n_mels) == (9, 8, N_MELS)
     assert (store.speakers, store.languages) == (["default"], ["en"])
     assert store.mel_offsets.dtype == np.int64
     assert store.mel_lengths.dtype == np.int32
@@ -143,7 +143,9 @@ def test_gives_back_what_was_written(tmp_path, dtype, memory_map):
 
 def test_last_row_is_the_padding_row_and_last_token_the_padding_id(version):
     store = FeatureStore.open(version)
-    np.testing.assert_array_equal(store.mel_data[-1], np.full(N_MELS, store.manifest.mel_padding, store.mel_dtype))
+    np.testing.assert_array_equal(
+        store.mel_data[-1], np.full(N_MELS, store.manifest.mel_padding, store.mel_data.dtype)
+    )
     assert store.token_data[-1] == 0
 
 

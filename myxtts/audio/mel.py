@@ -25,7 +25,7 @@ import math
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from myxtts.errors import ConfigError
 
 if TYPE_CHECKING:
     from myxtts.config.config import DataConfig
+
+_Count = TypeVar("_Count", int, np.ndarray)
 
 # To be raised with every change that gives other numbers from the same audio and settings.
 DEFINITION = 1
@@ -109,11 +111,7 @@ class MelSettings:
             trim_db=config.trim_db,
         )
 
-    @overload
-    def frames(self, samples: int) -> int: ...
-    @overload
-    def frames(self, samples: np.ndarray) -> np.ndarray: ...
-    def frames(self, samples: int | np.ndarray) -> int | np.ndarray:
+    def frames(self, samples: _Count) -> _Count:
         """The number of frames of a clip of so many samples (after trimming): samples // hop_length."""
         return samples // self.hop_length
 

@@ -60,7 +60,7 @@ class LogMel:
         scale = 1 / PCM16_SCALE if audio.dtype == tf.int16 else 1.0
         weights = tf.constant(self._weights * np.float32(scale))
         audio = tf.cast(audio, tf.float32)
-        batch, frames = _size(audio, 0), _size(audio, 1) // settings.hop_length
+        batch, frames = size(audio, 0), size(audio, 1) // settings.hop_length
         if lengths is not None:
             lengths = tf.cast(lengths, tf.int32)
         signals = _mirrored(audio, lengths, settings.padding)
@@ -106,7 +106,7 @@ class LogMel:
         # Frames are made of whole blocks, which can be taken as they lie in memory.
         parts = n_fft // hop
         emphasised, earlier = tf.reshape(emphasised, [-1, hop]), tf.reshape(earlier, [-1, hop])
-        frames = _size(emphasised, 0) - parts + 1
+        frames = size(emphasised, 0) - parts + 1
         columns = []
         for part in range(parts):
             rows, samples = slice(part, part + frames), slice(part * hop, (part + 1) * hop)
@@ -139,14 +139,14 @@ def _mirrored(audio: tf.Tensor, lengths: tf.Tensor | None, padding: int) -> tf.T
     The mirror of a clip begins at its own end, not at that of the batch. Where a clip is too short to fill the
     mirror, zeros lie beyond.
     """
-    batch, samples = _size(audio, 0), _size(audio, 1)
+    batch, samples = size(audio, 0), size(audio, 1)
     if lengths is not None:
         audio = tf.where(tf.range(samples) < lengths[:, tf.newaxis], audio, 0.0)
     before = audio[:, 1 : 1 + padding][:, ::-1]
-    before = tf.pad(before, [[0, 0], [padding - _size(before, 1), 0]])
+    before = tf.pad(before, [[0, 0], [padding - size(before, 1), 0]])
     if lengths is None:
         after = audio[:, -1 - padding : -1][:, ::-1]
-        return tf.concat([before, audio, tf.pad(after, [[0, 0], [0, padding - _size(after, 1)]])], axis=1)
+        return tf.concat([before, audio, tf.pad(after, [[0, 0], [0, padding - size(after, 1)]])], axis=1)
     offsets = tf.range(padding)
     source = lengths[:, tf.newaxis] - 2 - offsets
     after = tf.where(source >= 0, tf.gather(audio, tf.maximum(source, 0), batch_dims=1), 0.0)
@@ -156,7 +156,7 @@ def _mirrored(audio: tf.Tensor, lengths: tf.Tensor | None, padding: int) -> tf.T
     return tf.tensor_scatter_nd_update(whole, places, after)
 
 
-def _size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
+def size(tensor: tf.Tensor, axis: int) -> int | tf.Tensor:
     """A dimension as a number where it is known while tracing, so that what follows has static shapes."""
     static = tensor.shape[axis]
     return tf.shape(tensor)[axis] if static is None else static

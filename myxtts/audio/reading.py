@@ -10,51 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import BinaryIO, NoReturn
 
 import numpy as np
 import soundfile
 import soxr
 
-from myxtts.audio.wav import Pcm16Header, read_pcm16_header
+from myxtts.audio.wav import AudioInfo, read_pcm16_header
 from myxtts.errors import AudioError
 
 PCM16_SCALE = 32768
 RESAMPLER_QUALITY = "HQ"
 
 AudioPath = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class AudioInfo:
-    """What a file's header says.
-
-    Attributes:
-        frames: samples per channel; of a WAV file that was cut off, those it still holds.
-        sample_rate: in Hz.
-        channels: at least 1.
-        format: container, as libsndfile names it: "WAV", "WAVEX", "FLAC", "OGG", "MP3", …
-        subtype: encoding, as libsndfile names it: "PCM_16", "FLOAT", "VORBIS", …
-        missing_bytes: what a 16-bit WAV file lacks of the data it announces, 0 if it is whole.
-        data_offset: of the first sample in a 16-bit WAV file, in bytes; 0 for any other file.
-    """
-
-    frames: int
-    sample_rate: int
-    channels: int
-    format: str
-    subtype: str
-    missing_bytes: int = 0
-    data_offset: int = 0
-
-    @property
-    def seconds(self) -> float:
-        return self.frames / self.sample_rate
-
-    def samples_at(self, sample_rate: int) -> int:
-        """How many samples `read_audio` gives at this rate."""
-        return resampled_length(self.frames, self.sample_rate, sample_rate)
 
 
 def audio_info(path: AudioPath) -> AudioInfo:
@@ -66,19 +34,10 @@ def audio_info(path: AudioPath) -> AudioInfo:
     with _opened(path) as (file, size):
         header = read_pcm16_header(file, size)
         if header is not None:
-            container = "WAVEX" if header.extensible else "WAV"
-            return AudioInfo(
-                header.frames,
-                header.sample_rate,
-                header.channels,
-                container,
-                "PCM_16",
-                header.missing_bytes,
-                header.data_offset,
-            )
+            return header
     try:
         with soundfile.SoundFile(path) as sound:
-            return AudioInfo(sound.frames, sound.samplerate, sound.channels, sound.format, sound.subtype)
+            return AudioInfo(sound.frames, sound.samplerate, sound.channels)
     except soundfile.LibsndfileError as error:
         _refuse(path, error)
 
@@ -134,7 +93,7 @@ def _read_mono(path: AudioPath) -> tuple[np.ndarray, int]:
     return _mix_down(samples), rate
 
 
-def _read_samples(path: AudioPath, file: BinaryIO, header: Pcm16Header) -> np.ndarray:
+def _read_samples(path: AudioPath, file: BinaryIO, header: AudioInfo) -> np.ndarray:
     if header.missing_bytes:
         raise AudioError(f"{path}: the file was cut off, {header.missing_bytes:,} bytes of its audio are missing")
     samples = np.empty(header.frames * header.channels, dtype="<i2")

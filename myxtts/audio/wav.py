@@ -34,33 +34,26 @@ MAX_CHUNKS = 256
 
 
 @dataclass(frozen=True)
-class Pcm16Header:
-    """What a 16-bit PCM WAV file says about itself.
+class AudioInfo:
+    """What the header of an audio file says.
 
     Attributes:
+        frames: samples per channel; of a WAV file that was cut off, those it still holds.
         sample_rate: in Hz.
         channels: at least 1; their samples are interleaved.
-        data_offset: of the first sample in the file, in bytes.
-        frames: samples per channel that the file really holds.
-        extensible: the format is given in the longer form.
-        missing_bytes: how much of the announced data the file lacks because it was cut off.
+        missing_bytes: what a 16-bit WAV file lacks of the data it announces, 0 if it is whole.
+        data_offset: of the first sample in a 16-bit WAV file, in bytes; 0 for any other file.
     """
 
+    frames: int
     sample_rate: int
     channels: int
-    data_offset: int
-    frames: int
-    extensible: bool
-    missing_bytes: int
+    missing_bytes: int = 0
+    data_offset: int = 0
 
 
-def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
-    """The header of a file, or None if it is not a 16-bit PCM WAV file.
-
-    Args:
-        file: at its beginning.
-        size: of the file, in bytes.
-    """
+def read_pcm16_header(file: BinaryIO, size: int) -> AudioInfo | None:
+    """The header of a file of `size` bytes, read from its beginning; None if it is not a 16-bit PCM WAV file."""
     start = file.read(FIRST_CHUNK)
     if start[:4] != b"RIFF" or start[8:12] != b"WAVE":
         return None
@@ -81,8 +74,7 @@ def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
         return None
     kind, channels, sample_rate = _unsigned(fmt[0:2]), _unsigned(fmt[2:4]), _unsigned(fmt[4:8])
     frame_bytes, bits = _unsigned(fmt[12:14]), _unsigned(fmt[14:16])
-    extensible = kind == EXTENSIBLE and len(fmt) == FMT_EXTENSIBLE_SIZE
-    if extensible:
+    if kind == EXTENSIBLE and len(fmt) == FMT_EXTENSIBLE_SIZE:
         kind = _unsigned(fmt[SUB_FORMAT : SUB_FORMAT + 2])
     if kind != PCM or bits != 16 or channels == 0 or sample_rate == 0 or frame_bytes != 2 * channels:
         return None
@@ -91,7 +83,7 @@ def read_pcm16_header(file: BinaryIO, size: int) -> Pcm16Header | None:
     missing = length - held
     cut_off = missing > MISCOUNTED_BYTES and length < UNKNOWN_DATA_SIZE
     frames = min(length, held) // frame_bytes
-    return Pcm16Header(sample_rate, channels, offset, frames, extensible, missing if cut_off else 0)
+    return AudioInfo(frames, sample_rate, channels, missing if cut_off else 0, offset)
 
 
 def _unsigned(field: bytes) -> int:

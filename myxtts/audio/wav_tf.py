@@ -8,18 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from myxtts.audio.wav import (
-    CHUNK_HEADER,
-    EXTENSIBLE,
-    FIRST_CHUNK,
-    FMT_EXTENSIBLE_SIZE,
-    FMT_SIZE,
-    MAX_CHUNKS,
-    MISCOUNTED_BYTES,
-    PCM,
-    SUB_FORMAT,
-    UNKNOWN_DATA_SIZE,
-)
+from myxtts.audio import wav
 
 _NOT_SEEN = -1
 # The 44 bytes that begin nearly every file, as 16-bit numbers, and those of them that are the same in each.
@@ -43,18 +32,18 @@ def decode_pcm16(contents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, 
     """
     size = tf.cast(tf.strings.length(contents), tf.int64)
     fmt, fmt_bytes, data, data_bytes = tf.unstack(_find_chunks(contents, size))
-    fields = _unsigned(contents, size, tf.maximum(fmt, 0), FMT_EXTENSIBLE_SIZE // 2)
+    fields = _unsigned(contents, size, tf.maximum(fmt, 0), wav.FMT_EXTENSIBLE_SIZE // 2)
     kind, channels, frame_bytes, bits = fields[0], fields[1], fields[6], fields[7]
     sample_rate = _joined(fields[2:4])
     fmt_held = tf.minimum(fmt_bytes, size - fmt)
-    extensible = tf.equal(kind, EXTENSIBLE) & (fmt_held >= FMT_EXTENSIBLE_SIZE)
-    kind = tf.where(extensible, fields[SUB_FORMAT // 2], kind)
+    extensible = tf.equal(kind, wav.EXTENSIBLE) & (fmt_held >= wav.FMT_EXTENSIBLE_SIZE)
+    kind = tf.where(extensible, fields[wav.SUB_FORMAT // 2], kind)
     data_held = tf.minimum(data_bytes, size - data)
     frames = data_held // tf.maximum(frame_bytes, 1)
-    cut_off = (data_bytes - data_held > MISCOUNTED_BYTES) & (data_bytes < UNKNOWN_DATA_SIZE)
-    right = tf.equal(tf.stack([kind, bits, frame_bytes]), tf.stack([PCM, 16, 2 * channels]))
+    cut_off = (data_bytes - data_held > wav.MISCOUNTED_BYTES) & (data_bytes < wav.UNKNOWN_DATA_SIZE)
+    right = tf.equal(tf.stack([kind, bits, frame_bytes]), tf.stack([wav.PCM, 16, 2 * channels]))
     positive = tf.stack([data, channels, sample_rate, frames]) > 0
-    ok = tf.reduce_all(tf.concat([right, positive, [fmt_held >= FMT_SIZE, ~cut_off]], axis=0))
+    ok = tf.reduce_all(tf.concat([right, positive, [fmt_held >= wav.FMT_SIZE, ~cut_off]], axis=0))
 
     sample_rate, channels, start, length = tf.unstack(
         tf.where(ok, tf.stack([sample_rate, channels, data, frames * frame_bytes]), 0)
@@ -70,24 +59,24 @@ def _find_chunks(contents: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     matching = tf.equal(header, _PLAIN_HEADER)
     is_wave = tf.reduce_all(tf.gather(matching, _OF_WAVE))
     is_plain = tf.reduce_all(tf.gather(matching, _OF_PLAIN))
-    plain = tf.stack([_PLAIN_FMT, FMT_SIZE, _PLAIN_DATA, _joined(header[20:22])])
+    plain = tf.stack([_PLAIN_FMT, wav.FMT_SIZE, _PLAIN_DATA, _joined(header[20:22])])
     nothing = tf.constant([_NOT_SEEN, 0, _NOT_SEEN, 0], tf.int64)
 
     def unfinished(position: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-        return (position + CHUNK_HEADER <= size) & tf.reduce_any(tf.equal(found, _NOT_SEEN))
+        return (position + wav.CHUNK_HEADER <= size) & tf.reduce_any(tf.equal(found, _NOT_SEEN))
 
     def next_chunk(position: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         name = tf.strings.substr(contents, position, 4)
         length = _joined(_unsigned(contents, size, position + 4, 2))
-        body = position + CHUNK_HEADER
+        body = position + wav.CHUNK_HEADER
         is_new = tf.equal(name, [b"fmt ", b"data"]) & tf.equal(found[::2], _NOT_SEEN)
         found = tf.where(tf.repeat(is_new, 2), tf.stack([body, length, body, length]), found)
         return body + length + length % 2, found
 
     # A plain header is known without a turn of the loop, and what is not a WAV file has no chunk to find.
-    start = tf.where(is_wave, tf.constant(FIRST_CHUNK, tf.int64), size)
+    start = tf.where(is_wave, tf.constant(wav.FIRST_CHUNK, tf.int64), size)
     return tf.while_loop(
-        unfinished, next_chunk, (start, tf.where(is_plain, plain, nothing)), maximum_iterations=MAX_CHUNKS
+        unfinished, next_chunk, (start, tf.where(is_plain, plain, nothing)), maximum_iterations=wav.MAX_CHUNKS
     )[1]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batches.position import Position
-from myxtts.data.clips.metadata import SPLITS, Clip, Metadata, Split, read_metadata
+from myxtts.data.clips import Clip
+from myxtts.data.clips.metadata import SPLITS, Metadata, Split, read_metadata
 from myxtts.data.modes import PreparedData, prepare
 from myxtts.data.precompute import PrecomputeResult, StoreCheck, WorkProgress, check_store, precompute
 from myxtts.errors import UsageError
@@ -68,8 +69,7 @@ class LJSpeechDataset:
         """
         if subset not in SPLITS:
             raise UsageError(f"subset is '{subset}'; it should be one of {', '.join(SPLITS)}")
-        if config is None:
-            config = DataConfig()
+        config = config or DataConfig()
         self.config: DataConfig = config.data if isinstance(config, XTTSConfig) else config
         if data_path is not None:
             self.config = self.config.model_copy(update={"dataset_path": os.fspath(data_path)})

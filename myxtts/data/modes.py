@@ -131,7 +131,8 @@ def prepare(
         store.close()
         raise DataError(_incomplete(done))
     if done.failed:
-        logger.warning("%s", _left_out(done.failed))
+        reasons = [f"{entry.id} ({entry.reason})" for entry in done.failed]
+        logger.warning("%s clips are left out: %s", f"{len(reasons):,}", _first(reasons))
     reason = "a new version of the store was made" if done.published else "the store is up to date"
     return PreparedData("precompute", reason, _usable(metadata, done.failed), config, store, done)
 
@@ -141,11 +142,8 @@ def _usable(metadata: Metadata, failed: tuple[FailedClip, ...]) -> Metadata:
     if not failed:
         return metadata
     reasons = {entry.id: entry.reason for entry in failed}
-    return metadata.leave_out(
-        Problem("unreadable-audio", reasons[clip.id], clip.source, clip.line, clip.id)
-        for clip in metadata.clips
-        if clip.id in reasons
-    )
+    left_out = (clip for clip in metadata.clips if clip.id in reasons)
+    return metadata.leave_out(clip.problem("unreadable-audio", reasons[clip.id]) for clip in left_out)
 
 
 def _without_clip(problems: Sequence[Problem]) -> str:
@@ -156,18 +154,15 @@ def _without_clip(problems: Sequence[Problem]) -> str:
 
 def _incomplete(done: PrecomputeResult) -> str:
     reasons = [f"{entry.id}: {entry.reason}" for entry in done.failed] + [str(one) for one in done.problems]
-    shown = "; ".join(reasons[:_SHOWN])
-    more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return (
-        f"{len(reasons):,} clips are not in the store, and preprocessing_mode is precompute:\n{shown}{more}\n"
+        f"{len(reasons):,} clips are not in the store, and preprocessing_mode is precompute:\n{_first(reasons)}\n"
         "fix them, or leave them out with --preprocessing-mode auto"
     )
 
 
-def _left_out(failed: tuple[FailedClip, ...]) -> str:
-    shown = "; ".join(f"{entry.id} ({entry.reason})" for entry in failed[:_SHOWN])
-    more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    return f"{len(failed):,} clips are left out: {shown}{more}"
+def _first(reasons: Sequence[str]) -> str:
+    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+    return "; ".join([*reasons[:_SHOWN], *more])
 
 
 def _through_python(clips: RuntimeClips, settings: MelSettings) -> str:

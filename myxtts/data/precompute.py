@@ -117,12 +117,7 @@ def open_up_to_date(
 
 
 def check_store(
-    config: DataConfig,
-    *,
-    quick: bool = False,
-    fix: bool = False,
-    num_workers: int | None = None,
-    progress: WorkProgress | None = None,
+    config: DataConfig, *, quick: bool = False, fix: bool = False, progress: WorkProgress | None = None
 ) -> StoreCheck:
     """Checks the store that a configuration asks for.
 
@@ -130,14 +125,12 @@ def check_store(
         config: the data set, its audio and text settings, where the store is.
         quick: only sizes, index and manifest; otherwise every byte.
         fix: make a new version if anything is damaged, computing only what is.
-        num_workers: threads that check and processes that compute; none: as configured.
         progress: watches both.
 
     Raises:
         StoreError: there is no store, or it cannot be repaired.
     """
     watcher = progress or NoProgress()
-    workers = num_workers or config.workers
     target = _find(config)
     versions = target.folder.versions()
     current = target.folder.current()
@@ -148,23 +141,19 @@ def check_store(
         examination.damage.append(Damage(POINTER_FILE, f"{path}: names no version of the store"))
     if not quick or (fix and not examination.sound):
         watcher.stage("checking", len(target.columns) * examination.clips)
-        found = examine(version, target.columns, workers, watcher.advance)
+        found = examine(version, target.columns, config.workers, watcher.advance)
         pointer = [damage for damage in examination.damage if damage.file == POINTER_FILE]
         examination = replace(found, damage=pointer + found.damage)
     if not fix or examination.sound:
         return StoreCheck(target, examination)
-    return StoreCheck(target, examination, _repair(config, target, examination, num_workers, progress))
+    return StoreCheck(target, examination, _repair(config, target, examination, progress))
 
 
 def _repair(
-    config: DataConfig,
-    target: Target,
-    examination: Examination,
-    num_workers: int | None,
-    progress: WorkProgress | None,
+    config: DataConfig, target: Target, examination: Examination, progress: WorkProgress | None
 ) -> PrecomputeResult:
     """Makes a new version of what is intact in one that was examined; computes the rest again."""
-    job = BuildJob(config, None, num_workers, progress)
+    job = BuildJob(config, None, None, progress)
     with target.folder.lock() as lock:
         # Other stores may share the damaged file under another name, so nothing else is reused.
         reusable = ReusableColumns.of_examination(examination, target)
@@ -178,7 +167,7 @@ def _find(config: DataConfig) -> Target:
     for target in targets:
         if target.folder.versions():
             return target
-    places = " or ".join(str(target.cache.path) for target in targets)
+    places = " or ".join(str(target.cache) for target in targets)
     raise StoreError(f"{places}: no store with these settings; `myxtts precompute` makes one")
 
 

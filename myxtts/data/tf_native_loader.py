@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
-from myxtts.audio.mel_tf import LogMel, trim
+from myxtts.audio.mel_tf import LogMel
 from myxtts.audio.reading import PCM16_SCALE
-from myxtts.audio.wav_tf import decode_pcm16
-from myxtts.data.batches.audio_loader import AudioLoader
+from myxtts.data.batches.audio_loader import AudioLoader, read_clip
 from myxtts.data.batches.clip_table import ClipTable
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.store_loader import StoreLoader
@@ -83,10 +82,7 @@ class TFNativeDataLoader:
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int32)])
     def _load_and_process(self, path: tf.Tensor, max_length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        pcm, rate, _, ok = decode_pcm16(tf.io.read_file(path))
-        usable = tf.logical_and(ok, tf.equal(rate, self.settings.sample_rate))
-        wanted = f"not a 16-bit PCM WAV file at {self.settings.sample_rate} Hz:"
-        with tf.control_dependencies([tf.debugging.Assert(usable, [wanted, path])]):
-            pcm = trim(tf.identity(pcm), self.settings)
+        refusal = f"not a 16-bit PCM WAV file at {self.settings.sample_rate} Hz:"
+        pcm = read_clip(path, self.settings, refusal)
         pcm = pcm[: tf.where(max_length < 0, tf.size(pcm), max_length)]
         return tf.cast(pcm, tf.float32) / PCM16_SCALE, self._log_mel(pcm)

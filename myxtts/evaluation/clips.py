@@ -16,7 +16,8 @@ from myxtts.audio.mel import MelSettings, log_mel, trim
 from myxtts.audio.reading import read_audio
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Clip, Problem
-from myxtts.data.clips.metadata import AudioHeaders, Metadata, probe_audio
+from myxtts.data.clips.audio_headers import AudioHeaders, probe_audio
+from myxtts.data.clips.metadata import Metadata
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.target import Target
 from myxtts.errors import AudioError, StoreError
@@ -43,9 +44,11 @@ class EvaluationClips:
         unknown = [clip for clip in metadata.clips if clip.id not in self._rows]
         headers = probe_audio(unknown)
         frames = self.settings.frames(headers.samples_at(self.settings.sample_rate))
-        computed = {clip.id: int(length) for clip, length in zip(unknown, frames, strict=True)}
         self.metadata = metadata.leave_out([*headers.problems, *self._unusable(unknown, headers, frames)])
-        self.lengths = np.array([self._length(clip, computed) for clip in self.metadata.clips], np.int64)
+        lengths = dict(zip((clip.id for clip in unknown), frames.tolist(), strict=True))
+        if self._store is not None:
+            lengths |= zip(self._rows, self._store.mel_lengths.tolist(), strict=True)
+        self.lengths = np.array([lengths[clip.id] for clip in self.metadata.clips], np.int64)
         self._mels: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -78,15 +81,9 @@ class EvaluationClips:
             if clip.id in unreadable:
                 continue
             if known is not None and (known.size, known.mtime_ns) == stamp:
-                yield Problem("unreadable-audio", known.reason, clip.source, clip.line, clip.id)
+                yield clip.problem("unreadable-audio", known.reason)
             elif not length:
-                yield Problem("empty-audio", _too_short(clip), clip.source, clip.line, clip.id)
-
-    def _length(self, clip: Clip, computed: dict[str, int]) -> int:
-        if clip.id in computed:
-            return computed[clip.id]
-        assert self._store is not None
-        return int(self._store.mel_lengths[self._rows[clip.id]])
+                yield clip.problem("empty-audio", _too_short(clip))
 
     def _load(self, row: int) -> np.ndarray:
         stored = self._rows.get(self[row].id)

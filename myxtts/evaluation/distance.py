@@ -36,19 +36,15 @@ def cepstra(mel: np.ndarray) -> np.ndarray:
 
 def mel_cepstral_distortion(mel: np.ndarray, other: np.ndarray) -> float:
     """MCD in dB of two natural-log mels [F, n_mels], as stated above."""
-    return DECIBELS * warped_distance(cepstra(mel), cepstra(other))
-
-
-def mel_distance(mel: np.ndarray, other: np.ndarray) -> float:
-    """Root mean square difference per band of two natural-log mels, averaged along the warping path.
-
-    Unlike the cepstra, it depends on pitch, which distinguishes voices.
-    """
-    return warped_distance(mel, other) / math.sqrt(mel.shape[1])
+    return DECIBELS * float(warped_distances(cepstra(mel), [cepstra(other)])[0])
 
 
 def mel_distances(mel: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    """`mel_distance` of one mel to each of many, float64 [len(others)], much faster than one by one."""
+    """Root mean square difference per band of a natural-log mel to each of many, averaged along the warping path:
+    float64 [len(others)].
+
+    Unlike the cepstra, it depends on pitch, which distinguishes voices.
+    """
     return warped_distances(mel, others) / math.sqrt(mel.shape[1])
 
 
@@ -59,20 +55,11 @@ def halved(mel: np.ndarray) -> np.ndarray:
     return np.concatenate([averaged, mel[2 * pairs :]])
 
 
-def warped_distance(frames: np.ndarray, others: np.ndarray) -> float:
-    """Mean Euclidean distance of the frames that dynamic time warping pairs.
+def warped_distances(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    """Mean Euclidean distance of the frames that dynamic time warping pairs, of one sequence to each of many:
+    float64 [len(others)], much faster than one by one.
 
     The path goes from the first pair to the last in steps of (1, 1), (1, 0) and (0, 1) and has the least sum.
-
-    Args:
-        frames: [N, D], N at least 1.
-        others: [M, D], M at least 1.
-    """
-    return float(warped_distances(frames, [others])[0])
-
-
-def warped_distances(frames: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    """`warped_distance` of one sequence to each of many, float64 [len(others)].
 
     Args:
         frames: [N, D], N at least 1.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
 from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
 from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
-from myxtts.evaluation.selection import Selection, VoiceTrial
+from myxtts.evaluation.selection import Selection
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence, Synthesizer
 from myxtts.inference.vocoder import Vocoder, create_vocoder
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, load_model
@@ -104,10 +105,11 @@ def evaluate(
     )
 
 
+@dataclass(frozen=True)
 class Evaluator:
     """Has sentences spoken and compares them with recordings.
 
-    Args:
+    Attributes:
         clips: of the data set.
         synthesizer: speaks the sentences.
         vocoder: makes audio of recorded and generated mels alike.
@@ -117,82 +119,69 @@ class Evaluator:
         progress: is told how the work goes.
     """
 
-    def __init__(
-        self,
-        clips: EvaluationClips,
-        synthesizer: Synthesizer,
-        vocoder: Vocoder,
-        tokenizer: Tokenizer,
-        selection: Selection,
-        reference_seconds: float,
-        progress: WorkProgress,
-    ) -> None:
-        self._clips = clips
-        self._synthesizer = synthesizer
-        self._vocoder = vocoder
-        self._tokenizer = tokenizer
-        self._selection = selection
-        self._reference_frames = clips.settings.frames(int(reference_seconds * clips.settings.sample_rate))
-        self._progress = progress
+    clips: EvaluationClips
+    synthesizer: Synthesizer
+    vocoder: Vocoder
+    tokenizer: Tokenizer
+    selection: Selection
+    reference_seconds: float
+    progress: WorkProgress
+
+    @property
+    def _reference_frames(self) -> int:
+        settings = self.clips.settings
+        return settings.frames(int(self.reference_seconds * settings.sample_rate))
 
     def sentences(self, rows: Sequence[int], most: int, candidates: int) -> list[SentenceResult]:
         """Has at most `most` of the clips' sentences spoken, and compares each with its recording."""
-        chosen = self._selection.sentences(rows, most)
+        chosen = self.selection.sentences(rows, most)
         spoken = self._speak("speaking", chosen)
-        self._progress.stage("comparing", len(chosen))
+        self.progress.stage("comparing", len(chosen))
         results = []
         for row, mel in zip(chosen, spoken, strict=True):
             results.append(self._result(row, mel, candidates))
-            self._progress.advance(1)
+            self.progress.advance(1)
         return results
 
     def voices(self, rows: Sequence[int], trained: frozenset[str], voices: int) -> list[VoiceResult]:
-        """Has sentences spoken with the voices of other recordings, and finds whose recording of the sentence is
-        nearest.
-
-        Args:
-            rows: clips to choose from.
-            trained: names of the speakers in the training data.
-            voices: how many are compared.
-        """
+        """Has sentences among `rows` spoken with the voices of other recordings, and finds whose recording of the
+        sentence is nearest, of so many voices. The training data has the speakers `trained`."""
         if not self._reference_frames:
             return []
-        speakers = [self._clips[row].speaker in trained for row in rows]
-        trials: list[VoiceTrial] = []
-        for kind in (True, False):
-            of_kind = [row for row, seen in zip(rows, speakers, strict=True) if seen is kind]
-            trials += self._selection.voice_trials(of_kind, voices, TRIALS)
+        trials: list[tuple[int, ...]] = []
+        for seen in (True, False):
+            of_kind = [row for row in rows if (self.clips[row].speaker in trained) is seen]
+            trials += self.selection.voice_trials(of_kind, voices, TRIALS)
         if not trials:
             return []
-        spoken = self._speak("speaking with other voices", [trial.row for trial in trials])
-        self._progress.stage("comparing voices", len(trials))
+        spoken = self._speak("speaking with other voices", [rows[0] for rows in trials])
+        self.progress.stage("comparing voices", len(trials))
         results = []
-        for trial, mel in zip(trials, spoken, strict=True):
-            speaker = self._clips[trial.row].speaker
-            rank = self._rank(mel, trial.rows)
-            results.append(VoiceResult(self._clips[trial.row].id, speaker, speaker in trained, rank, len(trial.rows)))
-            self._progress.advance(1)
+        for compared, mel in zip(trials, spoken, strict=True):
+            clip, rank = self.clips[compared[0]], self._rank(mel, compared)
+            results.append(VoiceResult(clip.id, clip.speaker, clip.speaker in trained, rank, len(compared)))
+            self.progress.advance(1)
         return results
 
     def _speak(self, stage: str, rows: Sequence[int]) -> list[np.ndarray]:
-        clips = [self._clips[row] for row in rows]
-        tokens = self._tokenizer.encode_batch(
+        clips = [self.clips[row] for row in rows]
+        tokens = self.tokenizer.encode_batch(
             [clip.text for clip in clips], [clip.language for clip in clips], [clip.ipa for clip in clips]
         )
-        extra = self._tokenizer.settings.extra_languages
+        extra = self.tokenizer.settings.extra_languages
         wanted = []
         for row, clip, ids in zip(rows, clips, tokens, strict=True):
-            reference = self._selection.reference(row, self._reference_frames) if self._reference_frames else None
-            mel = None if reference is None else self._clips.mel(reference)
+            reference = self.selection.reference(row, self._reference_frames) if self._reference_frames else None
+            mel = None if reference is None else self.clips.mel(reference)
             wanted.append(Sentence(row, ids, language_id(clip.language, extra), mel))
-        self._progress.stage(stage, len(rows))
-        mels = self._synthesizer(wanted, self._progress.advance)
-        return [mel[: LONGEST * len(self._clips.mel(row))] for row, mel in zip(rows, mels, strict=True)]
+        self.progress.stage(stage, len(rows))
+        mels = self.synthesizer(wanted, self.progress.advance)
+        return [mel[: LONGEST * len(self.clips.mel(row))] for row, mel in zip(rows, mels, strict=True)]
 
     def _result(self, row: int, mel: np.ndarray, candidates: int) -> SentenceResult:
-        clip, true = self._clips[row], self._clips.mel(row)
-        near = self._selection.like_length(row)[: candidates - 1]
-        another = self._selection.another(row)
+        clip, true = self.clips[row], self.clips.mel(row)
+        near = self.selection.like_length(row)[: candidates - 1]
+        another = self.selection.another(row)
         return SentenceResult(
             id=clip.id,
             text=clip.text,
@@ -201,9 +190,7 @@ class Evaluator:
             audio_path=clip.audio_path,
             mcd=mel_cepstral_distortion(self._heard(mel), true),
             mcd_ceiling=mel_cepstral_distortion(self._heard(true), true),
-            mcd_floor=None if another is None else mel_cepstral_distortion(self._clips.mel(another), true),
-            frames=len(mel),
-            true_frames=len(true),
+            mcd_floor=None if another is None else mel_cepstral_distortion(self.clips.mel(another), true),
             rank=self._rank(mel, [row, *near]) if len(near) == candidates - 1 else None,
             mel=mel,
             true_mel=true,
@@ -211,10 +198,10 @@ class Evaluator:
 
     def _heard(self, mel: np.ndarray) -> np.ndarray:
         """The mel of the audio that the vocoder makes of a mel."""
-        return log_mel(self._vocoder(mel), self._clips.settings)
+        return log_mel(self.vocoder(mel), self.clips.settings)
 
     def _rank(self, mel: np.ndarray, rows: Sequence[int]) -> int:
         """The rank of the first row, by the distance of all rows' mels to `mel`; 1 is the nearest."""
         # At half the frame rate, which gives the same ranks in a quarter of the time.
-        distances = mel_distances(halved(mel), [halved(self._clips.mel(row)) for row in rows])
+        distances = mel_distances(halved(mel), [halved(self.clips.mel(row)) for row in rows])
         return 1 + int(np.sum(distances[1:] <= distances[0]))

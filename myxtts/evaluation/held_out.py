@@ -45,12 +45,8 @@ class HeldOutData:
 
     @classmethod
     def find(cls, checkpoint: Checkpoint, data_path: str | os.PathLike[str] | None, subset: Subset) -> HeldOutData:
-        """Reads the metadata of a data set and decides which of its clips are held out.
-
-        Args:
-            checkpoint: to evaluate.
-            data_path: the data set's folder; None: the checkpoint's own.
-            subset: see `evaluate`.
+        """Reads the metadata of a data set, by default the checkpoint's own, and decides which of its clips are held
+        out; `subset` is that of `evaluate`.
 
         Raises:
             DataError: the data set cannot be read.

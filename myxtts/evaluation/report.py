@@ -16,7 +16,7 @@ from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.result import Evaluation, SentenceResult
 from myxtts.inference.plot import require_plotting
-from myxtts.inference.vocoder import create_vocoder
+from myxtts.inference.vocoder import Vocoder, create_vocoder
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
 # Most sentences on a page, so that the file stays small enough to send.
@@ -27,25 +27,14 @@ PAGE_RATE = 16000
 _LEVELS = 64
 
 
-class _SentenceAudio:
-    """The audio of a sentence in three versions: generated, Griffin-Lim of the recorded mel, recorded.
-
-    Args:
-        settings: of the mels.
-    """
-
-    def __init__(self, settings: MelSettings) -> None:
-        self.settings = settings
-        self._vocoder = create_vocoder(settings)
-
-    def __call__(self, result: SentenceResult) -> dict[str, np.ndarray]:
-        """By name, float32 [n] within full scale."""
-        found = {
-            "generated": self._vocoder(result.mel),
-            "griffin-lim": self._vocoder(result.true_mel),
-            "recording": trim(read_audio(result.audio_path, self.settings.sample_rate), self.settings),
-        }
-        return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
+def _sound_of(sentence: SentenceResult, settings: MelSettings, vocoder: Vocoder) -> dict[str, np.ndarray]:
+    """The audio of a sentence in three versions, by name: float32 [n] within full scale."""
+    found = {
+        "generated": vocoder(sentence.mel),
+        "griffin-lim": vocoder(sentence.true_mel),
+        "recording": trim(read_audio(sentence.audio_path, settings.sample_rate), settings),
+    }
+    return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
 
 
 def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress | None = None) -> None:
@@ -56,14 +45,14 @@ def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress
     """
     progress = progress or NoProgress()
     progress.stage("writing samples", result.sentences)
-    audio_of = _SentenceAudio(result.mel_settings)
+    settings, vocoder = result.mel_settings, create_vocoder(result.mel_settings)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for sentence in result.results:
             name = re.sub(r"[^\w.-]", "_", sentence.id)
-            for kind, audio in audio_of(sentence).items():
-                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, audio_of.settings.sample_rate))
+            for kind, audio in _sound_of(sentence, settings, vocoder).items():
+                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, settings.sample_rate))
             progress.advance(1)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
@@ -78,12 +67,16 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
     """
     require_plotting("--html")
     progress = progress or NoProgress()
-    audio_of = _SentenceAudio(result.mel_settings)
+    vocoder = create_vocoder(result.mel_settings)
     shown = _spread(result)
     progress.stage("writing the page", len(shown))
-    sections = [_summary(result), _sentences(result)]
+    notes = [paragraph(note, note=True) for note in result.notes()]
+    sections = [
+        section("Summary", table(["figure", "value", "meaning"], result.summary(), numeric=[1]), *notes),
+        _sentences(result),
+    ]
     for sentence in shown:
-        sections.append(_sentence(sentence, result, audio_of))
+        sections.append(_sentence(sentence, result, vocoder))
         progress.advance(1)
     lead = f"{result.checkpoint} on {result.data_path}: {result.sentences} sentences, {result.subset}"
     try:
@@ -99,11 +92,6 @@ def _spread(result: Evaluation) -> list[SentenceResult]:
     return [ranked[place] for place in places]
 
 
-def _summary(result: Evaluation) -> str:
-    notes = [paragraph(note, note=True) for note in result.notes()]
-    return section("Summary", table(["figure", "value", "meaning"], result.summary(), numeric=[1]), *notes)
-
-
 def _sentences(result: Evaluation) -> str:
     shown = f"{SHOWN} of the {result.sentences}" if result.sentences > SHOWN else f"All {result.sentences}"
     return section(
@@ -116,21 +104,22 @@ def _sentences(result: Evaluation) -> str:
     )
 
 
-def _sentence(sentence: SentenceResult, result: Evaluation, audio_of: _SentenceAudio) -> str:
-    audio = audio_of(sentence)
-    heard = log_mel(audio["griffin-lim"], audio_of.settings)
+def _sentence(sentence: SentenceResult, result: Evaluation, vocoder: Vocoder) -> str:
+    settings = result.mel_settings
+    audio = _sound_of(sentence, settings, vocoder)
+    heard = log_mel(audio["griffin-lim"], settings)
     columns = (
         (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, audio["generated"]),
         ("ceiling: Griffin-Lim of the recorded mel", heard, audio["griffin-lim"]),
         ("recording", sentence.true_mel, audio["recording"]),
     )
-    frames = max(sentence.frames, sentence.true_frames)
+    frames = max(len(sentence.mel), len(sentence.true_mel))
     scale = float(sentence.true_mel.min()), float(sentence.true_mel.max())
     figures = [
         figure(
             caption,
             image(_mel_picture(mel, frames, *scale), f"mel, {caption}", ratio=2),
-            sound(_page_wav(one, audio_of.settings.sample_rate), caption),
+            sound(_page_wav(one, settings.sample_rate), caption),
         )
         for caption, mel, one in columns
     ]
@@ -145,17 +134,12 @@ def _sentence(sentence: SentenceResult, result: Evaluation, audio_of: _SentenceA
 
 def _mel_picture(mel: np.ndarray, frames: int, low: float, high: float) -> bytes:
     """A PNG of a mel with colours from `low` to `high`; beyond the mel, up to `frames`, it is transparent."""
-    levels = np.full((frames, mel.shape[1]), _LEVELS, np.uint8)
-    levels[: len(mel)] = (np.clip((mel - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)).round()
-    return _png(levels.T[::-1])
-
-
-def _png(levels: np.ndarray) -> bytes:
-    """A picture of colour numbers uint8 [rows, columns]; `_LEVELS` has no colour."""
     from matplotlib import colormaps
     from PIL import Image
 
-    picture = Image.fromarray(np.ascontiguousarray(levels)).convert("P")
+    levels = np.full((frames, mel.shape[1]), _LEVELS, np.uint8)  # the last level is that without colour
+    levels[: len(mel)] = (np.clip((mel - low) / max(high - low, 1e-6), 0, 1) * (_LEVELS - 1)).round()
+    picture = Image.fromarray(np.ascontiguousarray(levels.T[::-1])).convert("P")
     colours = np.vstack([colormaps["magma"](np.linspace(0, 1, _LEVELS))[:, :3], [[0.5, 0.5, 0.5]]])
     picture.putpalette((colours * 255).round().astype(np.uint8).tobytes())
     buffer = io.BytesIO()

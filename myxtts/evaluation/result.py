@@ -20,10 +20,8 @@ class SentenceResult:
         mcd: of the generated speech against the recording, in dB.
         mcd_ceiling: the same of the recording's own mel through the vocoder.
         mcd_floor: the same of another recorded sentence; None if the data set has no other.
-        frames: of the generated mel.
-        true_frames: of the recorded mel.
         rank: of its own clip among clips of about the same length; None if there are too few.
-        mel, true_mel: float32 [F, n_mels], natural log.
+        mel, true_mel: generated and recorded, float32 [F, n_mels], natural log.
     """
 
     id: str
@@ -34,15 +32,13 @@ class SentenceResult:
     mcd: float
     mcd_ceiling: float
     mcd_floor: float | None
-    frames: int
-    true_frames: int
     rank: int | None
     mel: np.ndarray = field(repr=False)
     true_mel: np.ndarray = field(repr=False)
 
     @property
     def duration_ratio(self) -> float:
-        return self.frames / self.true_frames
+        return len(self.mel) / len(self.true_mel)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without the mels."""
@@ -132,7 +128,7 @@ class Evaluation:
     @property
     def duration_ratio(self) -> float:
         """Length of all generated speech over that of all recordings."""
-        return sum(result.frames for result in self.results) / sum(result.true_frames for result in self.results)
+        return sum(len(one.mel) for one in self.results) / sum(len(one.true_mel) for one in self.results)
 
     @property
     def retrieval(self) -> float | None:
@@ -146,24 +142,19 @@ class Evaluation:
 
     @property
     def voice_top1_seen(self) -> float | None:
-        return self.voice_share(True, 1)
+        return _share(self.trials(True), 1)
 
     @property
     def voice_top3_seen(self) -> float | None:
-        return self.voice_share(True, 3)
+        return _share(self.trials(True), 3)
 
     @property
     def voice_top1_unseen(self) -> float | None:
-        return self.voice_share(False, 1)
+        return _share(self.trials(False), 1)
 
     @property
     def voice_top3_unseen(self) -> float | None:
-        return self.voice_share(False, 3)
-
-    def voice_share(self, seen: bool, top: int) -> float | None:
-        """Share of the trials, with voices seen in training or unseen, in which the right voice is among the `top`
-        nearest."""
-        return _mean([trial.rank <= top for trial in self.trials(seen)])
+        return _share(self.trials(False), 3)
 
     def trials(self, seen: bool) -> list[VoiceResult]:
         """The trials with voices seen in training, or with unseen ones."""
@@ -176,8 +167,13 @@ class Evaluation:
 
     def summary(self) -> list[tuple[str, str, str]]:
         """The figures for people: name, value, and what it means. Those that do not apply are left out."""
+        found = f"{sum(result.rank == 1 for result in self._ranked)} of {self.retrieval_sentences} sentences"
         rows = [
-            ("retrieval", _percent(self.retrieval), self._retrieval_meaning()),
+            (
+                "retrieval",
+                _percent(self.retrieval),
+                f"{found}: nearest to their own clip among {self.retrieval_candidates}",
+            ),
             (
                 "duration_ratio",
                 f"{self.duration_ratio:.3f}",
@@ -197,7 +193,7 @@ class Evaluation:
                 meaning = (
                     f"{right} of {len(trials)} trials, {voices} {name} voices: {where} of {self.voices_compared}"
                 )
-                rows.append((f"voice_top{top}_{name}", _percent(self.voice_share(seen, top)), meaning))
+                rows.append((f"voice_top{top}_{name}", _percent(_share(trials, top)), meaning))
         return [row for row in rows if row[1]]
 
     def notes(self) -> list[str]:
@@ -215,7 +211,14 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        seen, unseen = self.trials(True), self.trials(False)
+        voices: dict[str, Any] = {}
+        for name, trials in (("seen", self.trials(True)), ("unseen", self.trials(False))):
+            voices |= {
+                f"voice_top1_{name}": _rounded(_share(trials, 1)),
+                f"voice_top3_{name}": _rounded(_share(trials, 3)),
+                f"voice_trials_{name}": len(trials),
+                f"voices_{name}": len({trial.speaker for trial in trials}),
+            }
         return {
             "checkpoint": self.checkpoint,
             "data_path": self.data_path,
@@ -230,28 +233,19 @@ class Evaluation:
             "retrieval": _rounded(self.retrieval),
             "retrieval_sentences": self.retrieval_sentences,
             "retrieval_candidates": self.retrieval_candidates,
-            "voice_top1_seen": _rounded(self.voice_top1_seen),
-            "voice_top3_seen": _rounded(self.voice_top3_seen),
-            "voice_trials_seen": len(seen),
-            "voices_seen": len({trial.speaker for trial in seen}),
-            "voice_top1_unseen": _rounded(self.voice_top1_unseen),
-            "voice_top3_unseen": _rounded(self.voice_top3_unseen),
-            "voice_trials_unseen": len(unseen),
-            "voices_unseen": len({trial.speaker for trial in unseen}),
+            **voices,
             "voices_compared": self.voices_compared,
             "per_sentence": [result.to_dict() for result in self.results],
         }
 
-    def _retrieval_meaning(self) -> str:
-        found = sum(result.rank == 1 for result in self._ranked)
-        return (
-            f"{found} of {self.retrieval_sentences} sentences: nearest to their own clip among "
-            f"{self.retrieval_candidates}"
-        )
-
     @property
     def _ranked(self) -> list[SentenceResult]:
         return [result for result in self.results if result.rank is not None]
+
+
+def _share(trials: Sequence[VoiceResult], top: int) -> float | None:
+    """In which the right voice is among the `top` nearest."""
+    return _mean([trial.rank <= top for trial in trials])
 
 
 def _mean(values: Sequence[float | bool]) -> float | None:

@@ -16,19 +16,6 @@ LIKE_LENGTH = 0.15
 
 
 @dataclass(frozen=True)
-class VoiceTrial:
-    """A sentence to be spoken with one voice and compared with recordings of several voices.
-
-    Attributes:
-        row: the clip with the right voice.
-        rows: the clips it is compared with, each of another voice, the right one first.
-    """
-
-    row: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Selection:
     """Chooses among the clips of a data set.
 
@@ -76,8 +63,9 @@ class Selection:
             return min(long_enough, key=lambda other: self._draw(f"reference {self.clips[row].id}", other))
         return max(others, key=lambda other: (self.lengths[other], -other), default=None)
 
-    def voice_trials(self, rows: Sequence[int], voices: int, most: int) -> list[VoiceTrial]:
-        """Trials with sentences among `rows` that other voices speak too.
+    def voice_trials(self, rows: Sequence[int], voices: int, most: int) -> list[tuple[int, ...]]:
+        """Trials: clips of one sentence in different voices, the first of them among `rows`. It is spoken with the
+        voice of that clip, and compared with all of them.
 
         Every voice has its first trial before any has its second, and so on.
 
@@ -96,12 +84,12 @@ class Selection:
                 queue.append((turn, self._draw("trial", row), row))
         return [self._trial(row, voices) for _, _, row in sorted(queue)[:most]]
 
-    def _trial(self, row: int, voices: int) -> VoiceTrial:
+    def _trial(self, row: int, voices: int) -> tuple[int, ...]:
         clip = self.clips[row]
         by_speaker = self._speakers_of[_sentence(clip)]
         others = [other for speaker, other in by_speaker.items() if speaker != clip.speaker]
         others.sort(key=lambda other: self._draw(f"voices {clip.id}", other))
-        return VoiceTrial(row, (row, *others[: voices - 1]))
+        return (row, *others[: voices - 1])
 
     def _others(self, row: int) -> list[int]:
         """Clips of the same speaker with another text."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -34,14 +33,9 @@ class Sentence:
     reference: np.ndarray | None = None
 
 
-class Synthesizer(Protocol):
-    """Speaks sentences."""
-
-    def __call__(
-        self, sentences: Sequence[Sentence], advance: Callable[[int], None] | None = None
-    ) -> list[np.ndarray]:
-        """Natural-log mels float32 [F, n_mels], one for each sentence; `advance` is called with the number of
-        sentences that were just done."""
+# From sentences to natural-log mels float32 [F, n_mels], one for each. The second argument is called with the number
+# of sentences that were just done.
+Synthesizer = Callable[[Sequence[Sentence], Callable[[int], None]], list[np.ndarray]]
 
 
 class ModelSynthesizer:

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_plotting(feature: str = "--plot") -> None:
-    """Checks that matplotlib is installed.
-
-    Args:
-        feature: the option that needs it, for the message.
+    """Checks that matplotlib is installed, which the option `feature` needs.
 
     Raises:
         MissingExtraError: the `plot` extra is not installed.

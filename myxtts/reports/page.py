@@ -56,18 +56,17 @@ code { font: .9em ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-
 """
 
 
-def page(title: str, sections: Iterable[str], *, lead: str = "", language: str = "en") -> str:
-    """A whole page.
+def page(title: str, sections: Iterable[str], *, lead: str = "") -> str:
+    """A whole page, whose own words are English; the direction of other texts is detected by the browser.
 
     Args:
         title: plain text, of the window and of the heading.
         sections: HTML, as `section` makes it.
         lead: plain text under the heading.
-        language: of the page's own words; the direction of other texts is detected by the browser.
     """
     introduction = f'<p class="lead">{escape(lead)}</p>' if lead else ""
     return (
-        f'<!doctype html>\n<html lang="{escape(language)}">\n<head>\n<meta charset="utf-8">\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
@@ -87,16 +86,13 @@ def paragraph(text: str, note: bool = False) -> str:
     return f'<p{" class=note" if note else ""} dir="auto">{escape(text)}</p>'
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Collection[int] = (), note: str = ""
-) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Collection[int] = ()) -> str:
     """A table of plain text; one that is wider than the screen scrolls.
 
     Args:
         columns: headings.
         rows: as many values each.
         numeric: positions of the columns that are aligned right.
-        note: plain text below it.
     """
 
     def cells(kind: str, values: Sequence[object]) -> str:
@@ -106,11 +102,8 @@ def table(
         )
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    head = cells("th", columns)
-    below = paragraph(note, note=True) if note else ""
-    return (
-        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>{below}'
-    )
+    head = f"<thead><tr>{cells('th', columns)}</tr></thead>"
+    return f'<div class="wide"><table>\n{head}\n<tbody>\n{body}\n</tbody>\n</table></div>'
 
 
 def row(*parts: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
-from myxtts.audio.mel_tf import LogMel, trim
+from myxtts.audio.mel_tf import LogMel, size, trim
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.audio.wav import CHUNK_HEADER
 from myxtts.audio.wav_tf import decode_pcm16
@@ -185,14 +185,9 @@ class AudioLoader:
     def _decode(self, row: tf.Tensor) -> tf.Tensor:
         """One clip's samples in graph, int16 [n]; none for an empty place."""
 
-        def decode() -> tf.Tensor:
-            path = self._paths[row]
-            audio, rate, _, ok = decode_pcm16(tf.io.read_file(path))
-            usable = tf.logical_and(ok, tf.equal(rate, self._settings.sample_rate))
-            with tf.control_dependencies([tf.debugging.Assert(usable, [_CHANGED, path])]):
-                return trim(tf.identity(audio), self._settings)
-
-        return tf.cond(row < 0, lambda: tf.zeros([0], tf.int16), decode)
+        return tf.cond(
+            row < 0, lambda: tf.zeros([0], tf.int16), lambda: read_clip(self._paths[row], self._settings, _CHANGED)
+        )
 
     def _read_file(self, row: int) -> np.ndarray:
         dtype = np.int16 if self._on_device else np.float32
@@ -222,6 +217,15 @@ class AudioLoader:
         return audio if self._on_device else tf.cast(audio, tf.float32) / PCM16_SCALE
 
 
+def read_clip(path: tf.Tensor, settings: MelSettings, refusal: str) -> tf.Tensor:
+    """One 16-bit PCM WAV file at the settings' rate, int16 [n], trimmed if they say so; for any other file an error
+    that begins with `refusal`."""
+    audio, rate, _, ok = decode_pcm16(tf.io.read_file(path))
+    usable = tf.logical_and(ok, tf.equal(rate, settings.sample_rate))
+    with tf.control_dependencies([tf.debugging.Assert(usable, [refusal, path])]):
+        return trim(tf.identity(audio), settings)
+
+
 def add_device_features(
     batch: Mapping[str, tf.Tensor], log_mel: LogMel, settings: MelSettings
 ) -> dict[str, tf.Tensor]:
@@ -236,7 +240,7 @@ def add_device_features(
     if "audio" in features:
         audio = features.pop("audio")
         mel = log_mel(audio, features.pop("audio_lengths"))
-        frames = (_width(audio) - settings.n_fft) // settings.hop_length
+        frames = (size(audio, 1) - settings.n_fft) // settings.hop_length
         features["mel"] = mel[:, :frames]
     if "reference_audio" in features:
         features["reference_mel"] = log_mel(features.pop("reference_audio"))
@@ -245,7 +249,3 @@ def add_device_features(
 
 def _assert_none(changed: tf.Tensor, paths: tf.Tensor) -> tf.Operation:
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(changed)), [_CHANGED, tf.boolean_mask(paths, changed)])
-
-
-def _width(audio: tf.Tensor) -> int | tf.Tensor:
-    return tf.shape(audio)[1] if audio.shape[1] is None else audio.shape[1]

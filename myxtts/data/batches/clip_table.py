@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -16,38 +15,12 @@ import tensorflow as tf
 from myxtts.data.batches.order import GOLDEN
 from myxtts.data.batches.order_in_graph import mix_in_graph
 from myxtts.data.batches.plan import EMPTY
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.store import FeatureStore
 from myxtts.text import language_id
 
 MEL_OFFSET, MEL_LENGTH, TOKEN_OFFSET, TOKEN_LENGTH, SPEAKER, LANGUAGE, MEMBER, MEMBERS, FIRST_MEMBER = range(9)
 COLUMNS = 9
-
-
-class Clips(Protocol):
-    """The columns that a feature store and a data set without one have in common; entry i is clip i of both."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def mel_lengths(self) -> np.ndarray: ...
-
-    @property
-    def token_offsets(self) -> np.ndarray: ...
-
-    @property
-    def token_lengths(self) -> np.ndarray: ...
-
-    @property
-    def token_data(self) -> np.ndarray: ...
-
-    @property
-    def speaker_ids(self) -> np.ndarray: ...
-
-    @property
-    def language_ids(self) -> np.ndarray: ...
-
-    @property
-    def languages(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +37,9 @@ class ClipTable:
     members: np.ndarray
 
     @classmethod
-    def build(cls, clips: Clips, rows: np.ndarray | None, extra_languages: Sequence[str]) -> ClipTable:
+    def build(
+        cls, clips: FeatureStore | RuntimeClips, rows: np.ndarray | None, extra_languages: Sequence[str]
+    ) -> ClipTable:
         """The table of all clips.
 
         Args:
@@ -96,9 +71,6 @@ class ClipTable:
 
 class TableInGraph:
     """The clip table as tensors: a batch's columns are one gather and one unpacking.
-
-    Args:
-        table: the clips.
 
     Attributes:
         dtype: of the columns: int32 while every offset fits, which halves the work on indices.

@@ -6,7 +6,7 @@ of the graph, from the same table and the same arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -26,10 +26,6 @@ from myxtts.data.batches.clip_table import (
 from myxtts.data.batches.order import keys
 from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples, read_samples
 from myxtts.data.store import FeatureStore
-
-# The mel of a clip, of at most so many frames; and so many frames of it, as a reference.
-Mel = Callable[[int, int], np.ndarray]
-Crop = Callable[[int, np.ndarray], np.ndarray]
 
 
 class PythonLoader:
@@ -56,34 +52,27 @@ class PythonLoader:
         self._settings = settings
         self._mel_dtype = np.dtype(mel_dtype)
         self._reference_frames = reference_frames
-        self._mel, self._crop = (
-            self._from_store(clips) if isinstance(clips, FeatureStore) else self._from_audio(clips)
-        )
-        self._types = {
-            "tokens": tf.int32,
-            "token_lengths": tf.int32,
-            "speaker": tf.int32,
-            "language": tf.int32,
-            "index": tf.int64,
-            "mel": tf.as_dtype(self._mel_dtype),
-            "mel_lengths": tf.int32,
+        # What `_load` returns, in its order: the type, and the shape of one place.
+        mel = tf.as_dtype(self._mel_dtype)
+        self._outputs = {
+            "tokens": (tf.int32, [None]),
+            "token_lengths": (tf.int32, []),
+            "speaker": (tf.int32, []),
+            "language": (tf.int32, []),
+            "index": (tf.int64, []),
+            "mel": (mel, [None, settings.n_mels]),
+            "mel_lengths": (tf.int32, []),
         }
         if reference_frames:
-            self._types["reference_mel"] = self._types["mel"]
+            self._outputs["reference_mel"] = (mel, [reference_frames, settings.n_mels])
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
         inputs = [request[name] for name in ("rows", "size", "frames", "tokens", "draw")]
-        outputs = tf.numpy_function(self._load, inputs, list(self._types.values()))
-        batch = dict(zip(self._types, outputs, strict=True))
-        size = request["rows"].shape[0]
-        for name, value in batch.items():
-            shapes = {
-                "tokens": [size, None],
-                "mel": [size, None, self._settings.n_mels],
-                "reference_mel": [size, self._reference_frames, self._settings.n_mels],
-            }
-            value.set_shape(shapes.get(name, [size]))
+        values = tf.numpy_function(self._load, inputs, [dtype for dtype, _ in self._outputs.values()])
+        batch = dict(zip(self._outputs, values, strict=True))
+        for name, (_, shape) in self._outputs.items():
+            batch[name].set_shape([request["rows"].shape[0], *shape])
         return batch
 
     def _load(
@@ -125,17 +114,16 @@ class PythonLoader:
             crops[place] = self._crop(int(row), (first + np.arange(frames)) % length)
         return crops
 
-    def _from_store(self, store: FeatureStore) -> tuple[Mel, Crop]:
-        return lambda row, frames: store.mel(row)[:frames], lambda row, chosen: store.mel(row)[chosen]
+    def _mel(self, row: int, frames: int) -> np.ndarray:
+        """The mel of a clip, of at most so many frames."""
+        if isinstance(self._clips, FeatureStore):
+            return self._clips.mel(row)[:frames]
+        audio = read_samples(self._clips.audio_paths[row], self._settings, np.float32)
+        return log_mel(audio, self._settings)[:frames]
 
-    def _from_audio(self, clips: RuntimeClips) -> tuple[Mel, Crop]:
-        settings = self._settings
-
-        def mel(row: int, frames: int) -> np.ndarray:
-            return log_mel(read_samples(clips.audio_paths[row], settings, np.float32), settings)[:frames]
-
-        def crop(row: int, chosen: np.ndarray) -> np.ndarray:
-            audio = read_samples(clips.audio_paths[row], settings, np.float32)
-            return log_mel(crop_samples(audio, int(chosen[0]), len(chosen), settings), settings)
-
-        return mel, crop
+    def _crop(self, row: int, frames: np.ndarray) -> np.ndarray:
+        """These frames of a clip, as a reference."""
+        if isinstance(self._clips, FeatureStore):
+            return self._clips.mel(row)[frames]
+        audio = read_samples(self._clips.audio_paths[row], self._settings, np.float32)
+        return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)

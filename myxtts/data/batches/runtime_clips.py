@@ -13,7 +13,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings, trim
 from myxtts.audio.reading import read_audio, read_pcm16
-from myxtts.data.clips import Clip, Problem, number_names
+from myxtts.data.clips import number_names
 from myxtts.data.clips.audio_headers import probe_audio
 from myxtts.data.clips.metadata import Metadata
 from myxtts.data.store.columns import ClipRows, TokenComputer, token_settings
@@ -78,30 +78,24 @@ class RuntimeClips:
                 continue
             if count == 0:
                 message = f"{clip.audio_path}: the audio is too short for a single frame"
-                problems.append(Problem("empty-audio", message, clip.source, clip.line, clip.id))
+                problems.append(clip.problem("empty-audio", message))
             elif isinstance(made, str):
-                problems.append(Problem("unusable-text", made, clip.source, clip.line, clip.id))
+                problems.append(clip.problem("unusable-text", made))
         usable = metadata.leave_out(problems)
         left_out = {problem.clip_id for problem in problems}
         kept = [row for row, clip in enumerate(metadata.clips) if clip.id not in left_out]
         ids = [made.rows for made in (tokens[row] for row in kept) if isinstance(made, ClipRows)]
         pcm = np.stack([headers.data_offset, headers.frames, headers.channels], axis=1)
         pcm[~headers.graph_readable(mel.sample_rate)] = 0
-        return cls._of(usable.clips, frames[kept], ids, pcm[kept]), usable
-
-    @classmethod
-    def _of(
-        cls, clips: Sequence[Clip], frames: np.ndarray, tokens: Sequence[np.ndarray], pcm: np.ndarray
-    ) -> RuntimeClips:
-        token_lengths = np.array([len(ids) for ids in tokens], np.int32)
-        speakers, speaker_ids = number_names(clip.speaker for clip in clips)
-        languages, language_ids = number_names(clip.language for clip in clips)
-        return cls(
-            ids=[clip.id for clip in clips],
-            audio_paths=[clip.audio_path for clip in clips],
-            pcm=pcm,
-            mel_lengths=frames.astype(np.int32),
-            token_data=np.concatenate([*tokens, np.zeros(1, np.int32)]),
+        token_lengths = np.array([len(one) for one in ids], np.int32)
+        speakers, speaker_ids = number_names(clip.speaker for clip in usable.clips)
+        languages, language_ids = number_names(clip.language for clip in usable.clips)
+        runtime = cls(
+            ids=[clip.id for clip in usable.clips],
+            audio_paths=[clip.audio_path for clip in usable.clips],
+            pcm=pcm[kept],
+            mel_lengths=frames[kept].astype(np.int32),
+            token_data=np.concatenate([*ids, np.zeros(1, np.int32)]),
             token_offsets=np.cumsum(token_lengths, dtype=np.int64) - token_lengths,
             token_lengths=token_lengths,
             speaker_ids=speaker_ids,
@@ -109,6 +103,7 @@ class RuntimeClips:
             speakers=speakers,
             languages=languages,
         )
+        return runtime, usable
 
 
 def read_samples(path: str, settings: MelSettings, dtype: type[np.float32] | type[np.int16]) -> np.ndarray:

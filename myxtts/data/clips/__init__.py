@@ -54,6 +54,10 @@ class Clip:
     source: str
     line: int
 
+    def problem(self, kind: ProblemKind, message: str) -> Problem:
+        """Something that is wrong with it."""
+        return Problem(kind, message, self.source, self.line, self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

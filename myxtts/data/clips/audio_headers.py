@@ -7,32 +7,34 @@ into waiting.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from myxtts.audio.reading import audio_info, resampled_length
-from myxtts.data.clips import Clip, Problem, ProblemKind
+from myxtts.data.clips import Clip, Problem
 from myxtts.errors import AudioError
 from myxtts.hardware import usable_cpus
 
-_CHUNK = 64
 _Header = tuple[int, int, int, int, int, int]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class AudioHeaders:
-    """What the headers say, an entry per clip in the order given; 0 where a file cannot be used.
+    """What the headers say, an int64 per clip in the order given; 0 where a file cannot be used.
 
     Attributes:
-        frames: int64, samples per channel.
-        sample_rate: int32, in Hz.
-        channels: int32.
-        size: int64, of the file in bytes.
-        mtime_ns: int64, when the file was last changed.
-        data_offset: int64, of the first sample in a 16-bit WAV file; 0 for any other file.
+        frames: samples per channel.
+        sample_rate: in Hz.
+        channels: how many.
+        size: of the file in bytes.
+        mtime_ns: when the file was last changed.
+        data_offset: of the first sample in a 16-bit WAV file; 0 for any other file.
         problems: one for each clip whose file is empty or cannot be read.
     """
 
@@ -73,25 +75,28 @@ def probe_audio(
     """
     fields = np.zeros((6, len(clips)), dtype=np.int64)
     problems: list[Problem] = []
-    chunks = [clips[start : start + _CHUNK] for start in range(0, len(clips), _CHUNK)]
-    start = 0
-    with ThreadPoolExecutor(max_workers=max(1, workers or usable_cpus())) as pool:
-        for chunk, results in zip(chunks, pool.map(_probe_chunk, chunks), strict=True):
-            for offset, result in enumerate(results):
-                if isinstance(result, Problem):
-                    problems.append(result)
-                else:
-                    fields[:, start + offset] = result
-            start += len(chunk)
+    for row, found in enumerate(in_threads(_probe, clips, workers or usable_cpus(), on_progress)):
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            fields[:, row] = found
+    return AudioHeaders(*fields, problems)
+
+
+def in_threads(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    workers: int,
+    on_progress: Callable[[int], None] | None = None,
+    chunk: int = 64,
+) -> Iterator[_Result]:
+    """The function's results in order, computed by threads a chunk of items at a time; `on_progress` as above."""
+    chunks = [items[start : start + chunk] for start in range(0, len(items), chunk)]
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        for results in pool.map(lambda chunk: [function(item) for item in chunk], chunks):
             if on_progress is not None:
-                on_progress(len(chunk))
-    frames, sample_rate, channels, size, mtime_ns, data_offset = fields
-    rates, channels = sample_rate.astype(np.int32), channels.astype(np.int32)
-    return AudioHeaders(frames, rates, channels, size, mtime_ns, data_offset, problems)
-
-
-def _probe_chunk(clips: Sequence[Clip]) -> list[_Header | Problem]:
-    return [_probe(clip) for clip in clips]
+                on_progress(len(results))
+            yield from results
 
 
 def _probe(clip: Clip) -> _Header | Problem:
@@ -99,20 +104,16 @@ def _probe(clip: Clip) -> _Header | Problem:
     try:
         status = os.stat(path)
     except OSError as error:
-        return _problem("missing-audio", f"{path}: {error.strerror}", clip)
+        return clip.problem("missing-audio", f"{path}: {error.strerror}")
     if status.st_size == 0:
-        return _problem("empty-audio", f"{path}: the audio file has 0 bytes", clip)
+        return clip.problem("empty-audio", f"{path}: the audio file has 0 bytes")
     try:
         info = audio_info(path)
     except AudioError as error:
-        return _problem("unreadable-audio", str(error), clip)
+        return clip.problem("unreadable-audio", str(error))
     if info.missing_bytes:
         message = f"{path}: the audio file was cut off: {info.missing_bytes:,} bytes fewer than its header says"
-        return _problem("truncated-audio", message, clip)
+        return clip.problem("truncated-audio", message)
     if info.frames <= 0:
-        return _problem("empty-audio", f"{path}: the audio file has a header and no samples", clip)
+        return clip.problem("empty-audio", f"{path}: the audio file has a header and no samples")
     return info.frames, info.sample_rate, info.channels, status.st_size, status.st_mtime_ns, info.data_offset
-
-
-def _problem(kind: ProblemKind, message: str, clip: Clip) -> Problem:
-    return Problem(kind, message, clip.source, clip.line, clip.id)

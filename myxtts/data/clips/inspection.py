@@ -18,7 +18,8 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Problem
-from myxtts.data.clips.metadata import SPLITS, Metadata, probe_audio
+from myxtts.data.clips.audio_headers import probe_audio
+from myxtts.data.clips.metadata import SPLITS, Metadata
 from myxtts.data.clips.text_inspection import inspect_texts
 from myxtts.errors import DataError
 
@@ -142,12 +143,16 @@ def inspect_data(
         probing = background.submit(probe_audio, clips, config.workers, on_progress)
         texts = inspect_texts(clips, config, config.workers)
         headers = probing.result()
-    failed = [(clips[place], reason) for place, reason in texts.failures.items()]
-    problems = [Problem("unusable-text", reason, clip.source, clip.line, clip.id) for clip, reason in failed]
+    problems = [clips[place].problem("unusable-text", reason) for place, reason in texts.failures.items()]
     metadata = metadata.leave_out([*headers.problems, *problems])
     kept = {clip.id for clip in metadata.clips}
     usable = np.array([clip.id in kept for clip in clips], dtype=bool)
 
+    obstacles = []
+    try:
+        metadata.require_usable()
+    except DataError as error:
+        obstacles.append(str(error).splitlines()[0].rstrip(":"))
     lengths = headers.seconds[usable]
     rates = headers.sample_rate[usable]
     mel = MelSettings.from_config(config)
@@ -171,17 +176,9 @@ def inspect_data(
         ambiguous_words=texts.ambiguous_words,
         too_long=int(too_long.sum()),
         problems=sorted(metadata.problems, key=lambda problem: (problem.file, problem.line)),
-        obstacles=_obstacles(metadata),
+        obstacles=obstacles,
         notes=metadata.notes,
     )
-
-
-def _obstacles(metadata: Metadata) -> list[str]:
-    try:
-        metadata.require_usable()
-    except DataError as error:
-        return [str(error).splitlines()[0].rstrip(":")]
-    return []
 
 
 def _shares(names: Sequence[str], lengths: np.ndarray) -> dict[str, Share]:

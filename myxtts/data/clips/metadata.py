@@ -3,7 +3,7 @@
 Reading does not stop at a wrong line, so that one pass reports everything: each such line becomes a `Problem` with
 its file and line. `DataError` is only for what makes all lines meaningless.
 
-Audio is looked for by name only. `probe_audio` reads the headers; its problems go to `Metadata.leave_out`.
+Audio is looked for by name only. `audio_headers` reads the headers; its problems go to `Metadata.leave_out`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,9 @@ import xxhash
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import AUDIO_PROBLEMS, Clip, Problem, ProblemKind
 from myxtts.data.clips.audio_files import AudioFolder, EscapingId, canonical_id, split_id
-from myxtts.data.clips.audio_headers import AudioHeaders, probe_audio
 from myxtts.data.clips.metadata_file import read_metadata_file
 from myxtts.errors import ConfigError, DataError, UsageError
 from myxtts.text.languages import known_language
-
-__all__ = [
-    "DEFAULT_METADATA_FILE",
-    "DEFAULT_SPEAKER",
-    "SPLITS",
-    "AudioHeaders",
-    "Clip",
-    "Metadata",
-    "Problem",
-    "Split",
-    "SplitRule",
-    "probe_audio",
-    "read_metadata",
-    "split_of",
-]
 
 DEFAULT_METADATA_FILE = "metadata.csv"
 DEFAULT_SPEAKER = "default"
@@ -59,17 +43,12 @@ class SplitRule:
     A clip's split is a hash of (split_seed, id) and nothing else: not its position, not the other clips. Appending
     clips therefore moves none of those already there, with one exception that small data sets need: if no clip
     falls into the validation split by itself, the one with the lowest hash is put there, until a clip with a lower
-    hash is appended. Even then no clip that was trained on ever moves into
-    validation.
+    hash is appended. Even then no clip that was trained on ever moves into validation.
     """
 
     train: float
     val: float
     seed: int
-
-    @classmethod
-    def from_config(cls, config: DataConfig) -> SplitRule:
-        return cls(config.train_split, config.val_split, config.split_seed)
 
     def position(self, clip_id: str) -> float:
         """Where the id falls between 0 and 1."""
@@ -182,16 +161,19 @@ class Metadata:
         return f"{source} has no usable clip{first}"
 
 
-def split_of(clip_id: str, config: DataConfig) -> Split:
-    """The split that the hash of a clip's id falls into, under a configuration's shares and seed."""
-    return SplitRule.from_config(config).split_of(clip_id)
+def metadata_sets(config: DataConfig) -> list[tuple[str, str]]:
+    """The metadata files of a data set and the folder of the audio of each: one, or one to train on and one to
+    validate with."""
+    if config.metadata_train_file is not None and config.metadata_eval_file is not None:
+        return [
+            (config.metadata_train_file, config.wavs_train_dir or config.wavs_dir),
+            (config.metadata_eval_file, config.wavs_eval_dir or config.wavs_dir),
+        ]
+    return [(config.metadata_file or DEFAULT_METADATA_FILE, config.wavs_dir)]
 
 
 def read_metadata(config: DataConfig) -> Metadata:
     """Reads and checks the metadata of the data set that a configuration names.
-
-    Args:
-        config: where the data set is, how it is split, what the speaker and language of a clip are.
 
     Raises:
         DataError: a file or folder is missing or is not what it should be as a whole.
@@ -200,14 +182,8 @@ def read_metadata(config: DataConfig) -> Metadata:
     root = config.dataset_path
     if not os.path.isdir(root):
         raise DataError(f"{root}: no such folder; dataset_path should be the folder of the data set")
-    separate = config.metadata_train_file is not None and config.metadata_eval_file is not None
-    if separate:
-        sets = [
-            (str(config.metadata_train_file), config.wavs_train_dir or config.wavs_dir),
-            (str(config.metadata_eval_file), config.wavs_eval_dir or config.wavs_dir),
-        ]
-    else:
-        sets = [(config.metadata_file or DEFAULT_METADATA_FILE, config.wavs_dir)]
+    sets = metadata_sets(config)
+    separate = len(sets) > 1
     files = [os.path.join(root, name) for name, _ in sets]
     missing = [path for path in files if not os.path.isfile(path)]
     if missing:
@@ -218,13 +194,8 @@ def read_metadata(config: DataConfig) -> Metadata:
     reader = _Reader(config)
     for path, (_, wavs_dir) in zip(files, sets, strict=True):
         reader.read(path, os.path.join(root, wavs_dir), _set_name(path, files[0]))
-    return Metadata(
-        reader.clips,
-        reader.problems,
-        SplitRule.from_config(config),
-        reader.notes,
-        files[1] if separate else None,
-    )
+    rule = SplitRule(config.train_split, config.val_split, config.split_seed)
+    return Metadata(reader.clips, reader.problems, rule, reader.notes, files[1] if separate else None)
 
 
 class _Reader:

@@ -50,12 +50,7 @@ class TextReport:
 
 
 def inspect_texts(clips: Sequence[Clip], config: DataConfig, workers: int) -> TextReport:
-    """Tokenizes the text of every clip.
-
-    Args:
-        clips: what to look at.
-        config: how texts become tokens.
-        workers: processes at most.
+    """Tokenizes the text of every clip, in at most `workers` processes.
 
     Raises:
         MyXTTSError: a text setting cannot be met (`UsageError`, `TextError`, `MissingExtraError`), or a process

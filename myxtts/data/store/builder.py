@@ -7,11 +7,9 @@ for the next, and the columns that already have it are laid out again without it
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from myxtts.data.clips.audio_headers import probe_audio
 from myxtts.data.store.column_builder import ColumnBuilder
 from myxtts.data.store.columns import AUDIO, TEXT, ColumnEntry
 from myxtts.data.store.feature_store import FeatureStore
-from myxtts.data.store.folder import disk_errors, require_space
+from myxtts.data.store.folder import disk_errors, require_space, synced_file
 from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Column, FailedClip, Manifest
 from myxtts.data.store.index import Index, index_bytes, pack_ids, write_column_index
 from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyFailures
@@ -95,7 +93,7 @@ class StoreBuilder:
                 FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in result.reasons.items()
             ]
             plan = self._leave_out(plan, failed)
-            built[entry.name] = _usable(result.records)
+            built[entry.name] = result.records[result.records["length"] != FAILED]
             computed[entry.name] = result.records["clip"][result.computed]
         kept = plan.records[TEXT.name]["clip"]
         for entry, column in self._columns():
@@ -216,15 +214,13 @@ def write_version(
                     f"the audio of {len(differing):,} clips changed, the first of them {clips[differing[0]].id}: "
                     "run `myxtts precompute --verify-source` when the data set is complete"
                 )
-    with _synced(folder / INDEX_FILE) as file:
+    with synced_file(folder / INDEX_FILE) as file:
         index_checksum = Index(index, id_bytes).write(file)
     column_checksums = {}
     for column in target.columns:
         if column.optional:
-            made = records[column.name]
-            with _synced(folder / column.index_file) as file:
-                checksum = write_column_index(file, made["offset"], made["checksum"], made["length"])
-            column_checksums[column.name] = checksum
+            with synced_file(folder / column.index_file) as file:
+                column_checksums[column.name] = write_column_index(file, records[column.name])
     manifest = Manifest.of(
         target.columns,
         {name: int(made["length"].sum()) + 1 for name, made in records.items()},
@@ -238,20 +234,7 @@ def write_version(
         failed=tuple(failed),
     )
     temporary = folder / (MANIFEST_FILE + ".new")
-    with _synced(temporary) as file:
+    with synced_file(temporary) as file:
         file.write(manifest.to_bytes())
     os.rename(temporary, folder / MANIFEST_FILE)
     return manifest
-
-
-@contextmanager
-def _synced(path: Path) -> Iterator[BinaryIO]:
-    """A new file that is on the disk afterwards."""
-    with open(path, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _usable(records: np.ndarray) -> np.ndarray:
-    return records[records["length"] != FAILED]

@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from myxtts.data.store.format import Column
-from myxtts.data.store.records import FAILED, Run, Work, copy_range, pack_record, pack_records, restamp
-from myxtts.data.store.workers import ComputedTask, Task, WorkerPool, WrittenTask
+from myxtts.data.store.records import FAILED, Run, Work, copy_range, pack_records, restamp
+from myxtts.data.store.workers import Task, WorkerPool
 
 _AHEAD = 4  # tasks per worker that may be computed before the clips in front of them are
 
@@ -43,10 +44,11 @@ class ColumnFiles:
             os.close(descriptor)
 
 
+@dataclass
 class ColumnLayout:
     """One pass over the clips of a column.
 
-    Args:
+    Attributes:
         column: what is stored.
         plan: RECORD [N], the clips in order.
         item: what clip `i` of the plan is computed from, as JSON values.
@@ -57,26 +59,18 @@ class ColumnLayout:
         end: rows they take.
     """
 
-    def __init__(
-        self,
-        column: Column,
-        plan: np.ndarray,
-        item: Callable[[int], Any],
-        files: ColumnFiles,
-        pool: WorkerPool,
-        on_progress: OnProgress,
-        done: int,
-        end: int,
-    ) -> None:
-        self._column = column
-        self._plan = plan
-        self._item = item
-        self._files = files
-        self._pool = pool
-        self._on_progress = on_progress
-        self._row_bytes = column.row_bytes
-        self._placed = self._journaled = done  # clips that have their offset; clips that are in the journal
-        self._end = end  # rows given away
+    column: Column
+    plan: np.ndarray
+    item: Callable[[int], Any]
+    files: ColumnFiles
+    pool: WorkerPool
+    on_progress: OnProgress
+    done: int
+    end: int
+
+    def __post_init__(self) -> None:
+        self._placed = self._journaled = self.done  # clips that have their offset; clips that are in the journal
+        self._end = self.end  # rows given away
         self._ready: dict[int, Task | Run] = {}  # to be placed, by first clip
         self._written: dict[int, Task | Run] = {}  # to be journaled, by first clip
         self._copied_to: dict[int, int] = {}  # first row of a run, by first clip
@@ -85,9 +79,9 @@ class ColumnLayout:
 
     def run(self, todo: Iterator[Run | Work]) -> None:
         """Works through the rest of the plan, in order."""
-        self._pool.write_to(self._files.path)
+        self.pool.write_to(self.files.path)
         segment = next(todo, None)
-        total = len(self._plan)
+        total = len(self.plan)
         while self._journaled < total:
             while segment is not None and self._accepts(segment):
                 self._take(segment)
@@ -95,34 +89,33 @@ class ColumnLayout:
             self._place()
             self._journal()
             if self._journaled < total and not (segment is not None and self._accepts(segment)):
-                for event in self._pool.events():
-                    self._handle(event)
+                for task in self.pool.events():
+                    self._handle(task)
 
     def _accepts(self, segment: Run | Work) -> bool:
         if isinstance(segment, Run):
-            return len(self._ready) < _AHEAD * self._pool.count + 1
+            return len(self._ready) < _AHEAD * self.pool.count + 1
         # A worker that writes slowly must not let the others run ahead of the journal either.
-        ahead = _AHEAD * self._pool.count
-        return self._pool.has_room() and self._unplaced < ahead and self._unjournaled < 2 * ahead
+        ahead = _AHEAD * self.pool.count
+        return self.pool.has_room() and self._unplaced < ahead and self._unjournaled < 2 * ahead
 
     def _take(self, segment: Run | Work) -> None:
         if isinstance(segment, Run):
             self._ready[segment.first] = segment
             return
         rows = range(segment.first, segment.first + segment.count)
-        items = [self._item(row) for row in rows]
+        items = [self.item(row) for row in rows]
         self._unplaced += 1
         self._unjournaled += 1
-        self._pool.submit(Task(segment.first, self._column.name, items))
+        self.pool.submit(Task(segment.first, self.column.name, items))
 
-    def _handle(self, event: ComputedTask | WrittenTask) -> None:
-        task = event.task
-        if not isinstance(event, ComputedTask):
+    def _handle(self, task: Task) -> None:
+        if task.written:
             self._written[task.number] = task
         elif task.offset is None:
             self._ready[task.number] = task
         else:
-            self._pool.write(task)
+            self.pool.write(task)
 
     def _place(self) -> None:
         """Gives everything that is next in line its offset."""
@@ -132,19 +125,19 @@ class ColumnLayout:
                 self._placed += len(segment.records)
                 continue
             rows = sum(result[0] for result in segment.results if not isinstance(result, str))
-            segment.offset = self._end * self._row_bytes
+            segment.offset = self._end * self.column.row_bytes
             self._end += rows
             self._placed += len(segment.results)
             self._unplaced -= 1
-            self._pool.write(segment)
+            self.pool.write(segment)
 
     def _copy(self, run: Run) -> None:
         start = int(run.records["offset"][0])
         rows = int(run.records["length"].sum())
         source = os.open(run.path, os.O_RDONLY)
         try:
-            size = self._row_bytes
-            copy_range(source, self._files.data, start * size, self._end * size, rows * size)
+            size = self.column.row_bytes
+            copy_range(source, self.files.data, start * size, self._end * size, rows * size)
         finally:
             os.close(source)
         self._copied_to[run.first] = self._end
@@ -153,45 +146,39 @@ class ColumnLayout:
 
     def _journal(self) -> None:
         """Records what is written, up to the first clip that is not."""
-        records = []
-        clips = rows = 0
+        made = []
         while (segment := self._written.pop(self._journaled, None)) is not None:
-            if isinstance(segment, Run):
-                plan = self._plan[self._journaled : self._journaled + len(segment.records)]
-                moved = restamp(segment.records.copy(), plan)
-                moved["offset"] += self._copied_to.pop(segment.first) - int(moved["offset"][0])
-                records.append(pack_records(moved))
-                rows += int(moved["length"].sum())
-                count = len(moved)
-            else:
-                packed, done = self._pack(segment)
-                records.append(packed)
-                rows += done
-                count = len(segment.results)
-                self._unjournaled -= 1
-            self._journaled += count
-            clips += count
-        if records:
-            _append(self._files.journal, b"".join(records))
-            self._on_progress(clips, rows)
+            made.append(self._copied(segment) if isinstance(segment, Run) else self._computed(segment))
+            self._journaled += len(made[-1])
+        if made:
+            records = np.concatenate(made)
+            _append(self.files.journal, pack_records(records))
+            self.on_progress(len(records), int(np.maximum(records["length"], 0).sum()))
 
-    def _pack(self, task: Task) -> tuple[bytes, int]:
+    def _copied(self, run: Run) -> np.ndarray:
+        """The records of clips that were copied."""
+        records = restamp(run.records.copy(), self.plan[run.first : run.first + len(run.records)])
+        records["offset"] += self._copied_to.pop(run.first) - int(records["offset"][0])
+        return records
+
+    def _computed(self, task: Task) -> np.ndarray:
+        """The records of a task's clips; why clips failed is written down first."""
         assert task.offset is not None
-        offset = first = task.offset // self._row_bytes
-        packed = []
-        for row, result in enumerate(task.results, start=task.number):
-            clip, size, mtime, content = self._plan[row].item()[:4]
+        self._unjournaled -= 1
+        offset = task.offset // self.column.row_bytes
+        records = self.plan[task.number : task.number + len(task.results)].copy()
+        for record, result in zip(records, task.results, strict=True):
+            record["offset"] = offset
             if isinstance(result, str):
-                line = json.dumps({"clip": clip, "reason": result}, ensure_ascii=False)
-                _append(self._files.failures, (line + "\n").encode("utf-8"))
-                packed.append(pack_record(clip, size, mtime, content, offset, FAILED, 0))
+                line = json.dumps({"clip": int(record["clip"]), "reason": result}, ensure_ascii=False)
+                _append(self.files.failures, (line + "\n").encode("utf-8"))
+                record["length"], record["checksum"] = FAILED, 0
                 continue
-            length, checksum, source = result
+            record["length"], record["checksum"], source = result
             if source is not None:
-                size, mtime, content = source
-            packed.append(pack_record(clip, size, mtime, content, offset, length, checksum))
-            offset += length
-        return b"".join(packed), offset - first
+                record["size"], record["mtime"], record["content"] = source
+            offset += int(record["length"])
+        return records
 
 
 def _append(descriptor: int, data: bytes) -> None:

@@ -120,12 +120,7 @@ class ColumnEntry:
 
 
 class MelComputer:
-    """Mels of audio files, in the type they are stored in.
-
-    Args:
-        dtype: `float16` or `float32`.
-        settings: fields of `MelSettings`.
-    """
+    """Mels of audio files, stored as `float16` or `float32`; made with fields of `MelSettings`."""
 
     def __init__(self, dtype: str, **settings: Any) -> None:
         self._dtype = MEL_DTYPES[dtype]
@@ -145,11 +140,7 @@ class MelComputer:
 
 
 class TokenComputer:
-    """Symbol ids of texts.
-
-    Args:
-        settings: fields of `TextSettings`.
-    """
+    """Symbol ids of texts; made with fields of `TextSettings`."""
 
     def __init__(self, **settings: Any) -> None:
         self._tokenizer = Tokenizer(TextSettings(**settings))
@@ -227,7 +218,7 @@ def rows_or_reason(function: Callable[..., ClipRows], *arguments: Any) -> ClipRo
 def token_settings(settings: TextSettings) -> dict[str, Any]:
     """The settings as `TokenComputer` takes them."""
     lexicons = {language: os.fspath(path) for language, path in settings.lexicons.items()}
-    return _fields(settings) | {"lexicons": lexicons, "extra_languages": list(settings.extra_languages)}
+    return vars(settings) | {"lexicons": lexicons, "extra_languages": list(settings.extra_languages)}
 
 
 def _token_rows(text: tuple[str, str, str | None], ids: np.ndarray) -> ClipRows:
@@ -242,11 +233,6 @@ def _mel_layout(config: DataConfig) -> Column:
 
 def _mel_bytes(config: DataConfig, clip: Clip, samples: int) -> int:
     return samples // config.hop_length * config.n_mels * MEL_DTYPES[config.mel_dtype].itemsize
-
-
-def _fields(settings: Any) -> dict[str, Any]:
-    """The fields of a frozen dataclass, not copied deeply."""
-    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
 
 
 register(
@@ -275,7 +261,7 @@ register(
         layout=_mel_layout,
         fingerprint=lambda config: MelSettings.from_config(config).fingerprint() | {"mel_dtype": config.mel_dtype},
         computer=MelComputer,
-        settings=lambda config: {"dtype": config.mel_dtype} | _fields(MelSettings.from_config(config)),
+        settings=lambda config: {"dtype": config.mel_dtype} | vars(MelSettings.from_config(config)),
         expected_bytes=_mel_bytes,
         seconds_per_row=lambda config: config.hop_length / config.sample_rate,
         clips_per_task=1,  # it takes milliseconds, and little is lost when the build is killed

@@ -15,21 +15,13 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 import xxhash
 
 from myxtts.data.store.allocation import aligned_bytes
-from myxtts.data.store.format import (
-    INDEX_FILE,
-    MANIFEST_FILE,
-    MEL_DTYPES,
-    MEL_FILE,
-    Manifest,
-    check_sizes,
-)
+from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, MEL_FILE, Manifest, check_sizes
 from myxtts.data.store.index import Ids, Index
 from myxtts.errors import StoreError
 
@@ -191,19 +183,6 @@ class FeatureStore:
         return self.manifest.mel_rows
 
     @property
-    def token_count(self) -> int:
-        """Entries of tokens.bin; the last is the padding id."""
-        return self.manifest.token_count
-
-    @property
-    def n_mels(self) -> int:
-        return self.manifest.n_mels
-
-    @property
-    def mel_dtype(self) -> np.dtype[Any]:
-        return MEL_DTYPES[self.manifest.mel_dtype]
-
-    @property
     def fingerprint(self) -> str:
         return self.manifest.fingerprint
 
@@ -231,9 +210,7 @@ class FeatureStore:
     def __enter__(self) -> FeatureStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -245,10 +222,8 @@ class FeatureStore:
 
 
 def resolve_version(path: Path) -> Path:
-    """The folder of the version that a path stands for.
-
-    Args:
-        path: a version, a store's folder, or a cache folder with a single store in it.
+    """The folder of the version that a path stands for: a version, a store's folder, or a cache folder with a single
+    store in it.
 
     Raises:
         StoreError: there is none, or more than one.

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from myxtts.data.store.feature_store import POINTER_FILE, VERSION_NAME, read_pointer
 from myxtts.data.store.format import DATA_SUFFIX, INDEX_SUFFIX, MANIFEST_FILE
@@ -93,8 +94,13 @@ class StoreFolder:
         try:
             with disk_errors(path):
                 previous = _read_holder(descriptor)
-                _write_holder(descriptor, _myself())
-                self._adopt_finished()
+                since = time.strftime("%Y-%m-%d %H:%M:%S")
+                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(holder).encode("utf-8"), 0)
+                # A builder that was killed may have left a complete version that only lacks its number.
+                if (self.building / MANIFEST_FILE).is_file():
+                    self._number_building()
             if previous:
                 logger.info("%s: continuing after %s, which ended early", self.path, previous)
             yield descriptor
@@ -137,11 +143,6 @@ class StoreFolder:
                 said = True
             time.sleep(_POLL_SECONDS)
 
-    def _adopt_finished(self) -> None:
-        """Gives a complete building folder, left by a builder that was killed before it could, its version number."""
-        if (self.building / MANIFEST_FILE).is_file():
-            self._number_building()
-
     def publish(self) -> Path:
         """Makes the building folder, complete and with its manifest, the current version; returns its folder."""
         with disk_errors(self.path):
@@ -153,10 +154,8 @@ class StoreFolder:
 
     def _point_to(self, name: str) -> None:
         temporary = self.path / (POINTER_FILE + ".new")
-        with open(temporary, "wb") as file:
+        with synced_file(temporary) as file:
             file.write(f"{name}\n".encode("ascii"))
-            file.flush()
-            os.fsync(file.fileno())
         os.rename(temporary, self.path / POINTER_FILE)
         sync_folder(self.path)
 
@@ -217,26 +216,19 @@ def disk_error(error: OSError, path: Path) -> StorageError:
     return StorageError(f"{path}: {reason}")
 
 
-def free_bytes(path: Path) -> int:
-    """What this user may still write to the disk on which `path` is or would be."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize
+def existing_parent(path: Path) -> Path:
+    """The path if it exists, or else the nearest folder above it that does."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def require_space(path: Path, needed: int, spare: int = 0) -> None:
-    """Makes sure that there is room.
-
-    Args:
-        path: where the store will be.
-        needed: bytes it will take.
-        spare: bytes that should be left over.
+    """Makes sure that there is room for the `needed` bytes of a store in `path`, and `spare` bytes to be left over.
 
     Raises:
         StorageError: there is not; both numbers are in the message.
     """
-    free = free_bytes(path)
+    disk = os.statvfs(existing_parent(path))
+    free = disk.f_bavail * disk.f_frsize  # for this user
     if needed + spare > free:
         left = f" and {readable_bytes(spare)} to spare" if spare else ""
         raise StorageError(
@@ -252,6 +244,15 @@ def readable_bytes(count: float) -> str:
             return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+@contextmanager
+def synced_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file that is on the disk afterwards."""
+    with open(path, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
@@ -294,11 +295,6 @@ def _in_use(version: Path) -> bool:
     return False
 
 
-def _myself() -> str:
-    since = time.strftime("%Y-%m-%d %H:%M:%S")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since})
-
-
 def _read_holder(descriptor: int) -> str | None:
     """Who wrote the lock file, for people; None if it is empty."""
     try:
@@ -306,8 +302,3 @@ def _read_holder(descriptor: int) -> str | None:
         return f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _write_holder(descriptor: int, holder: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, holder.encode("utf-8"), 0)

@@ -161,14 +161,15 @@ def pack_ids(ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return ends, np.frombuffer(b"".join(encoded), np.uint8)
 
 
-def index_bytes(clips: int, id_size: int) -> int:
-    """The size of an index.bin."""
-    return _index_bytes(INDEX_COLUMNS, clips, id_size)
+def index_bytes(clips: int, id_size: int, dtypes: Mapping[str, np.dtype[Any]] = INDEX_COLUMNS) -> int:
+    """The size of an index file, by default of index.bin."""
+    return _HEADER.size + clips * sum(dtype.itemsize for dtype in dtypes.values()) + id_size
 
 
-def write_column_index(file: BinaryIO, offset: np.ndarray, checksum: np.ndarray, length: np.ndarray) -> str:
-    """Writes the index of an optional column; returns its xxh3-128 in hexadecimal, as the manifest has it."""
-    columns = {"offset": offset, "checksum": checksum, "length": length}
+def write_column_index(file: BinaryIO, records: np.ndarray) -> str:
+    """Writes the index of an optional column, whose clips lie where `records` says; returns its xxh3-128 in
+    hexadecimal, as the manifest has it."""
+    columns = {name: records[name] for name in COLUMN_INDEX}
     return _write_index(file, columns, COLUMN_INDEX, np.zeros(0, np.uint8))
 
 
@@ -191,10 +192,10 @@ def _parse_index(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     if len(data) < _HEADER.size:
         raise _damaged_index(path)
-    magic, version, header_bytes, clips, id_size = _HEADER.unpack_from(data.data)
-    if magic != _MAGIC or version != FIRST_FORMAT_VERSION or header_bytes != _HEADER.size:
+    *kind, clips, id_size = _HEADER.unpack_from(data.data)
+    if kind != [_MAGIC, FIRST_FORMAT_VERSION, _HEADER.size]:
         raise _damaged_index(path)
-    if clips < 0 or id_size < 0 or len(data) != _index_bytes(dtypes, clips, id_size):
+    if clips < 0 or id_size < 0 or len(data) != index_bytes(clips, id_size, dtypes):
         raise _damaged_index(path)
     columns, start = {}, _HEADER.size
     for name, dtype in dtypes.items():
@@ -202,10 +203,6 @@ def _parse_index(
         columns[name] = data[start:stop].view(dtype)
         start = stop
     return columns, data[start:]
-
-
-def _index_bytes(dtypes: Mapping[str, np.dtype[Any]], clips: int, id_size: int) -> int:
-    return _HEADER.size + clips * sum(dtype.itemsize for dtype in dtypes.values()) + id_size
 
 
 def _damaged_index(path: Path) -> StoreError:

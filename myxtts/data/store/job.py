@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import xxhash
 
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import Clip, Problem, number_names
+from myxtts.data.clips.audio_headers import in_threads
 from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.data.store.columns import AUDIO, COLUMNS, TEXT, read_stamp
 from myxtts.data.store.feature_store import FeatureStore, Verify
@@ -29,8 +29,7 @@ from myxtts.data.store.records import RECORD
 from myxtts.data.store.target import Target
 from myxtts.errors import DataError, StoreError
 
-_CHUNK = 256
-_Result = TypeVar("_Result")
+_CHUNK = 256  # files that a thread looks at in one go
 
 
 class WorkProgress(Protocol):
@@ -136,7 +135,7 @@ class ClipList:
         prefix = os.path.join(root, "")
         audio["clip"] = text["clip"] = [clip_key(clip, prefix) for clip in clips]
         text["content"] = [text_hash(clip) for clip in clips]
-        found = list(_in_threads(_stat, [clip.audio_path for clip in clips], workers))
+        found = list(in_threads(_stat, [clip.audio_path for clip in clips], workers, chunk=_CHUNK))
         stamps = [(-1, -1) if isinstance(one, str) else one for one in found]
         audio["size"], audio["mtime"] = np.array(stamps, np.int64).reshape(-1, 2).T
         failed = [FailedClip(clip.id, one) for clip, one in zip(clips, found, strict=True) if isinstance(one, str)]
@@ -149,7 +148,7 @@ class ClipList:
         audio = self.records[AUDIO.name].copy()
         failed = []
         paths = [clip.audio_path for clip in self.clips]
-        for row, found in enumerate(_in_threads(_hash, paths, workers, on_progress)):
+        for row, found in enumerate(in_threads(_hash, paths, workers, on_progress, _CHUNK)):
             if isinstance(found, str):
                 failed.append(FailedClip(self.clips[row].id, found, *self.stamp(row)))
             else:
@@ -213,7 +212,9 @@ class BuildJob:
             except StoreError:
                 continue  # the build that follows reuses what is left of it
             if self._is_up_to_date(store, retry_failed):
-                return store, self.result(store, (*store.manifest.failed, *self._new_failures(store)))
+                known = {entry.id for entry in store.manifest.failed}
+                new = [entry for entry in self.failed if entry.id not in known]
+                return store, self.result(store, (*store.manifest.failed, *new))
             self._outdated.add(store.path)
             store.close()
         return None
@@ -230,9 +231,9 @@ class BuildJob:
     def place_to_build(self) -> Target:
         """The first place that can be written to."""
         for target in self.targets:
-            if target.cache.writable():
+            if target.writable():
                 return target
-        tried = " and ".join(str(target.cache.path) for target in self.targets)
+        tried = " and ".join(str(target.cache) for target in self.targets)
         raise StorageError(f"{tried}: cannot be written; choose another folder with --cache-dir")
 
     def result(
@@ -281,10 +282,6 @@ class BuildJob:
         names = (speakers, languages) == (store.manifest.speakers, store.manifest.languages)
         return names and all(np.array_equal(*pair) for pair in same)
 
-    def _new_failures(self, store: FeatureStore) -> list[FailedClip]:
-        known = {entry.id for entry in store.manifest.failed}
-        return [entry for entry in self.failed if entry.id not in known]
-
 
 def clip_key(clip: Clip, prefix: str) -> int:
     """xxh3-64 of the id and the audio file's path, which is relative if the file lies below `prefix`."""
@@ -311,17 +308,3 @@ def _hash(path: str) -> tuple[int, int, int] | str:
         return read_stamp(path)
     except OSError as error:
         return f"{path}: {error.strerror}"
-
-
-def _in_threads(
-    function: Callable[[str], _Result],
-    paths: Sequence[str],
-    workers: int,
-    on_progress: Callable[[int], None] = lambda count: None,
-) -> Iterator[_Result]:
-    """The function's results in order. Threads, because what takes time is waiting for the disk or the network."""
-    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        for results in pool.map(lambda chunk: [function(path) for path in chunk], chunks):
-            on_progress(len(results))
-            yield from results

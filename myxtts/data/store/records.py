@@ -12,10 +12,10 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import xxhash
@@ -38,9 +38,7 @@ RECORD = np.dtype(
 )
 FAILED = -1
 _WORDS = RECORD.itemsize // 8
-_PACK = struct.Struct("<QqqQqqQQ")
 _CHECK = 0x9E3779B97F4A7C15
-_MASK = 2**64 - 1
 _BLOCK = 8 << 20  # bytes read at a time
 _RUN = 64 << 20  # bytes copied at a time
 
@@ -58,11 +56,6 @@ class Reusable:
     path: Path
     records: np.ndarray
     whole: bool = False
-
-    @classmethod
-    def from_version(cls, column: Column, source: ClipSource, version: Path, index: Index) -> Reusable:
-        """The clips of a published version."""
-        return cls(version / column.file, index_records(column.name, source, index), whole=True)
 
     @classmethod
     def from_journal(cls, column: Column, folder: Path, checked: bool) -> Reusable | None:
@@ -177,17 +170,8 @@ def restamp(records: np.ndarray, plan: np.ndarray) -> np.ndarray:
     return records
 
 
-def pack_record(clip: int, size: int, mtime: int, content: int, offset: int, length: int, checksum: int) -> bytes:
-    """One record as the journal has it."""
-    fields = (clip, size, mtime, content, offset, length, checksum)
-    check = _CHECK
-    for value in fields:
-        check ^= value & _MASK
-    return _PACK.pack(*fields, check)
-
-
 def pack_records(records: np.ndarray) -> bytes:
-    """Many records as the journal has them."""
+    """Records as the journal has them."""
     sealed = np.array(records, RECORD)
     words = sealed.view("<u8").reshape(-1, _WORDS)
     words[:, -1] = np.bitwise_xor.reduce(words[:, :-1], axis=1) ^ np.uint64(_CHECK)
@@ -213,14 +197,14 @@ def intact(path: Path, records: np.ndarray, row_bytes: int) -> np.ndarray:
     The file is read, not mapped: a sector that cannot be read is then an error to report and not a dead process.
     """
     good = np.zeros(len(records), bool)
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb") as file:
         available = os.fstat(file.fileno()).st_size // row_bytes
         offset, length = records["offset"], records["length"]
         inside = (offset >= 0) & (length >= 0) & (length <= available) & (offset <= available - length)
         rows = np.flatnonzero(inside)
         offsets, lengths = offset[rows] * row_bytes, length[rows] * row_bytes
         for start, stop in _blocks(offsets, lengths):
-            found = _checksums(file.fileno(), offsets[start:stop].tolist(), lengths[start:stop].tolist())
+            found = _checksums(file, offsets[start:stop].tolist(), lengths[start:stop].tolist())
             good[rows[start:stop]] = found == records["checksum"][rows[start:stop]]
         good[length == FAILED] = True
     return good
@@ -265,30 +249,21 @@ def _blocks(offsets: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int
             first = number
 
 
-def _checksums(descriptor: int, offsets: list[int], lengths: list[int]) -> np.ndarray:
+def _checksums(file: BinaryIO, offsets: list[int], lengths: list[int]) -> np.ndarray:
     """The checksums of clips that lie one after another; 0 for one that cannot be read."""
-    start = offsets[0]
+    start, count = offsets[0], offsets[-1] + lengths[-1] - offsets[0]
     try:
-        data = memoryview(_read(descriptor, start, offsets[-1] + lengths[-1] - start))
+        file.seek(start)
+        data = memoryview(file.read(count))
+        if len(data) < count:
+            raise OSError(errno.EIO, "the file ends early")
     except OSError:
         if len(offsets) == 1:
             return np.zeros(1, np.uint64)
-        single = [_checksums(descriptor, [at], [size]) for at, size in zip(offsets, lengths, strict=True)]
+        single = [_checksums(file, [at], [size]) for at, size in zip(offsets, lengths, strict=True)]
         return np.concatenate(single)
     found = [
         xxhash.xxh3_64_intdigest(data[at - start : at - start + size])
         for at, size in zip(offsets, lengths, strict=True)
     ]
     return np.array(found, np.uint64)
-
-
-def _read(descriptor: int, offset: int, count: int) -> bytes:
-    parts = []
-    while count:
-        part = os.pread(descriptor, count, offset)
-        if not part:
-            raise OSError(errno.EIO, "the file ends early")
-        parts.append(part)
-        offset += len(part)
-        count -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)

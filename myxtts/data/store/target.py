@@ -20,12 +20,12 @@ from typing import Any
 import xxhash
 
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
+from myxtts.data.clips.metadata import metadata_sets
 from myxtts.data.store.columns import ColumnEntry, columns_of
 from myxtts.data.store.feature_store import FeatureStore
-from myxtts.data.store.folder import StoreFolder
+from myxtts.data.store.folder import StoreFolder, existing_parent
 from myxtts.data.store.format import FIRST_FORMAT_VERSION, Column
-from myxtts.data.store.records import Reusable
+from myxtts.data.store.records import Reusable, index_records
 from myxtts.data.store.verify import Examination, examine
 from myxtts.errors import StoreError
 
@@ -37,38 +37,16 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class CacheFolder:
-    """A folder of stores.
-
-    Attributes:
-        path: which need not exist.
-        root: the data set's folder, if the folder is shared by data sets; None if it lies in its data set.
-    """
-
-    path: Path
-    root: str | None
-
-    def writable(self) -> bool:
-        """Whether a store could be built here, as far as permissions tell."""
-        folder = self.path
-        while not folder.exists() and folder != folder.parent:
-            folder = folder.parent
-        return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
-
-
-@dataclass(frozen=True)
 class Target:
     """The store of a configuration in one cache folder.
 
     Attributes:
-        cache: the cache folder.
         folder: the store's folder in it, which need not exist.
         settings: what its features are made with.
         entries: its columns, in the order in which they are built.
         columns: how each lies in its data file.
     """
 
-    cache: CacheFolder
     folder: StoreFolder
     settings: Settings
     entries: tuple[ColumnEntry, ...]
@@ -80,16 +58,25 @@ class Target:
         entries = tuple(columns_of(config))
         columns = tuple(entry.layout(config) for entry in entries)
         found = []
-        for cache in cache_folders(config):
-            settings = settings_of(config, entries, cache.root)
-            folder = StoreFolder(cache.path / fingerprint(settings))
-            found.append(cls(cache, folder, settings, entries, columns))
+        for cache, root in cache_folders(config):
+            settings = settings_of(config, entries, root)
+            found.append(cls(StoreFolder(cache / fingerprint(settings)), settings, entries, columns))
         return found
+
+    @property
+    def cache(self) -> Path:
+        """The cache folder."""
+        return self.folder.path.parent
+
+    def writable(self) -> bool:
+        """Whether a store could be built here, as far as permissions tell."""
+        folder = existing_parent(self.cache)
+        return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
 
     def siblings(self) -> Iterator[Path]:
         """The current versions of the other stores in the cache folder."""
         try:
-            folders = sorted(path for path in self.cache.path.iterdir() if path != self.folder.path)
+            folders = sorted(path for path in self.cache.iterdir() if path != self.folder.path)
         except OSError:
             return
         for path in folders:
@@ -143,7 +130,7 @@ class ReusableColumns:
         others = []
         for version in target.siblings():
             store = reusable._open(version)
-            if store is not None and store.manifest.settings["data"]["root"] == target.cache.root:
+            if store is not None and store.manifest.settings["data"]["root"] == target.settings["data"]["root"]:
                 reusable._add(store, target)
                 others.append(store.manifest.settings)
         if not target.folder.versions():
@@ -161,8 +148,8 @@ class ReusableColumns:
         made_with, stored = store.manifest.settings, set(store.manifest.rows)
         for entry, column in zip(target.entries, target.columns, strict=True):
             if entry.name in stored and made_with.get(entry.section) == target.settings[entry.section]:
-                reusable = Reusable.from_version(column, entry.source, store.path, store.index)
-                self.by_column[entry.name].append(reusable)
+                records = index_records(column.name, entry.source, store.index)
+                self.by_column[entry.name].append(Reusable(store.path / column.file, records, whole=True))
 
     def _add_examined(self, examination: Examination, target: Target) -> None:
         logger.warning("%s: %s; what is intact is reused", examination.version, examination.damage[0].reason)
@@ -172,30 +159,18 @@ class ReusableColumns:
         self.trusted = self.trusted and rest.trusted
 
 
-@dataclass(frozen=True)
-class SettingChange:
-    """A setting that two stores do not share."""
-
-    name: str
-    old: Any
-    new: Any
-
-    def __str__(self) -> str:
-        return f"{self.name}: {_shown(self.old)} → {_shown(self.new)}"
-
-
-def cache_folders(config: DataConfig) -> list[CacheFolder]:
-    """Where a store may be, the preferred place first.
+def cache_folders(config: DataConfig) -> list[tuple[Path, str | None]]:
+    """Where a store may be, the preferred place first; and the data set's folder where data sets share the place.
 
     `cache_dir` if it is set. Otherwise `cached_features` in the data set's folder, and the user's cache folder for
     data sets that cannot be written to.
     """
     root = os.path.realpath(config.dataset_path)
     if config.cache_dir is not None:
-        return [CacheFolder(Path(os.path.abspath(os.path.expanduser(config.cache_dir))), root)]
+        return [(Path(os.path.abspath(os.path.expanduser(config.cache_dir))), root)]
     return [
-        CacheFolder(Path(os.path.abspath(config.dataset_path)) / FOLDER_IN_DATA_SET, None),
-        CacheFolder(user_cache_folder(), root),
+        (Path(os.path.abspath(config.dataset_path)) / FOLDER_IN_DATA_SET, None),
+        (user_cache_folder(), root),
     ]
 
 
@@ -206,22 +181,10 @@ def user_cache_folder() -> Path:
 
 
 def settings_of(config: DataConfig, entries: Sequence[ColumnEntry], root: str | None) -> Settings:
-    """The settings of the store that a configuration asks for.
-
-    Args:
-        config: where the metadata and the audio are, and what the columns depend on.
-        entries: its columns.
-        root: the data set's folder, if the store lies outside of it; a store inside moves with its data set.
-    """
-    if config.metadata_train_file is not None and config.metadata_eval_file is not None:
-        sets = [
-            [config.metadata_train_file, config.wavs_train_dir or config.wavs_dir],
-            [config.metadata_eval_file, config.wavs_eval_dir or config.wavs_dir],
-        ]
-    else:
-        sets = [[config.metadata_file or DEFAULT_METADATA_FILE, config.wavs_dir]]
+    """The settings of the store that a configuration asks for. `root` is the data set's folder if the store lies
+    outside of it; a store inside moves with its data set."""
     settings = {entry.section: entry.fingerprint(config) for entry in entries}
-    settings["data"] = {"root": root, "sets": sets}
+    settings["data"] = {"root": root, "sets": metadata_sets(config)}
     return json.loads(json.dumps(settings))  # as a manifest gives them back
 
 
@@ -231,18 +194,6 @@ def fingerprint(settings: Settings) -> str:
     return xxhash.xxh3_64_hexdigest(content.encode("utf-8"))
 
 
-def changes(old: Settings, new: Settings, section: str) -> list[SettingChange]:
-    """What differs in one section."""
-    before, after = old.get(section, {}), new.get(section, {})
-    pairs = [(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
-    return [SettingChange(*pair) for pair in pairs if pair[1] != pair[2]]
-
-
-def nearest(stores: Sequence[Settings], wanted: Settings, section: str) -> list[SettingChange]:
-    """The changes of a section against the store that needs the fewest; none if a store has the same."""
-    return min((changes(settings, wanted, section) for settings in stores), key=len, default=[])
-
-
 def store_folders(config: DataConfig) -> list[StoreFolder]:
     """Where the store of a configuration is or would be, the preferred place first."""
     return [target.folder for target in Target.candidates(config)]
@@ -250,13 +201,22 @@ def store_folders(config: DataConfig) -> list[StoreFolder]:
 
 def _refuse_unwanted_rebuild(target: Target, config: DataConfig, others: list[Settings]) -> None:
     for entry in target.entries:
-        changed = nearest([one for one in others if entry.section in one], target.settings, entry.section)
+        made_with = [settings[entry.section] for settings in others if entry.section in settings]
+        # Against the store that needs the fewest; none if a store has the same settings.
+        wanted = target.settings[entry.section]
+        changed = min((_changes(settings, wanted) for settings in made_with), key=len, default=[])
         if changed and entry.rebuild_key is not None and not getattr(config, entry.rebuild_key):
             raise StoreError(
-                f"{target.cache.path}: the stored {entry.plural} were made with other settings, "
-                f"and {entry.rebuild_key} is false:\n{'; '.join(map(str, changed))}\n"
+                f"{target.cache}: the stored {entry.plural} were made with other settings, "
+                f"and {entry.rebuild_key} is false:\n{'; '.join(changed)}\n"
                 f"set {entry.rebuild_key} to true to compute them again, or set these back"
             )
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs, a text for each setting."""
+    changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    return [f"{name}: {_shown(old.get(name))} → {_shown(new.get(name))}" for name in changed]
 
 
 def _shown(value: Any) -> str:

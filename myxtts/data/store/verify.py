@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -127,10 +128,12 @@ def _examine(
     if manifest is not None:
         columns = manifest.columns
     checksums = {} if manifest is None else {one.name: one.index_checksum for one in manifest.optional_columns}
-    index = _read_index(version, None if manifest is None else manifest.index_checksum, damage)
+    index_checksum = None if manifest is None else manifest.index_checksum
+    index = _read_index(version / INDEX_FILE, Index.parse, index_checksum, damage)
     for column in columns:
         if column.optional and index is not None:
-            index = _with_column(version, index, column, checksums.get(column.name), damage)
+            parse = partial(_with_column, index, column.name)
+            index = _read_index(version / column.index_file, parse, checksums.get(column.name), damage) or index
     trusted = not damage
     if manifest is not None:
         try:
@@ -167,41 +170,28 @@ def _read_manifest(version: Path, damage: list[Damage]) -> Manifest | None:
     return None
 
 
-def _read_index(version: Path, checksum: str | None, damage: list[Damage]) -> Index | None:
-    path = version / INDEX_FILE
+def _read_index(
+    path: Path, parse: Callable[[np.ndarray, Path], Index], checksum: str | None, damage: list[Damage]
+) -> Index | None:
     try:
         raw = np.fromfile(path, np.uint8)
-        index = Index.parse(raw, path)
-    except (OSError, StoreError) as error:
-        damage.append(Damage(INDEX_FILE, _reason(path, error)))
+        index = parse(raw, path)
+    except OSError as error:
+        damage.append(Damage(path.name, f"{path}: {error.strerror}"))
         return None
-    _compare(path, raw, checksum, damage)
+    except StoreError as error:
+        damage.append(Damage(path.name, str(error)))
+        return None
+    if checksum is not None and xxhash.xxh3_128_hexdigest(raw.data) != checksum:
+        damage.append(Damage(path.name, f"{path}: the index does not match its checksum"))
     return index
 
 
-def _with_column(version: Path, index: Index, column: Column, checksum: str | None, damage: list[Damage]) -> Index:
-    """The index with that of an optional column, if it can be read."""
-    path = version / column.index_file
-    try:
-        raw = np.fromfile(path, np.uint8)
-        found = index.with_column(column.name, raw, path)
-    except (OSError, StoreError) as error:
-        damage.append(Damage(column.index_file, _reason(path, error)))
-        return index
-    if len(found[f"{column.name}_offset"]) != index.clips:
-        damage.append(Damage(column.index_file, f"{path}: the index is of another number of clips"))
-        return index
-    _compare(path, raw, checksum, damage)
+def _with_column(index: Index, name: str, data: np.ndarray, path: Path) -> Index:
+    found = index.with_column(name, data, path)
+    if len(found[f"{name}_offset"]) != index.clips:
+        raise StoreError(f"{path}: the index is of another number of clips")
     return found
-
-
-def _compare(path: Path, raw: np.ndarray, checksum: str | None, damage: list[Damage]) -> None:
-    if checksum is not None and xxhash.xxh3_128_hexdigest(raw.data) != checksum:
-        damage.append(Damage(path.name, f"{path}: the index does not match its checksum"))
-
-
-def _reason(path: Path, error: OSError | StoreError) -> str:
-    return f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _intact(

@@ -36,7 +36,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +65,7 @@ class Task:
         items: what each is made from.
         results: per clip a reason, or [rows, checksum, source]; empty until computed.
         offset: where its bytes go in the data file, once that is known.
+        written: they are there. Until then they are in the worker's memory.
         skip: places of clips that are not to be computed, and the reason.
         careful: one clip at a time, each announced before it is touched; after a worker died of the task.
     """
@@ -75,22 +75,9 @@ class Task:
     items: Sequence[Any]
     results: list[Any] = field(default_factory=list)
     offset: int | None = None
+    written: bool = False
     skip: dict[int, str] = field(default_factory=dict)
     careful: bool = False
-
-
-@dataclass
-class ComputedTask:
-    """A task's results are there; its bytes are in the worker's memory until `WorkerPool.write` is called."""
-
-    task: Task
-
-
-@dataclass
-class WrittenTask:
-    """A task's bytes are in the data file."""
-
-    task: Task
 
 
 class _WorkerProcess:
@@ -122,15 +109,8 @@ class _WorkerProcess:
 
     def compute(self, task: Task) -> None:
         self.computing.append(task)
-        self.send(
-            {
-                "compute": task.number,
-                "column": task.column,
-                "items": task.items,
-                "skip": task.skip,
-                "careful": task.careful,
-            }
-        )
+        asked = {"column": task.column, "items": task.items, "skip": task.skip, "careful": task.careful}
+        self.send({"compute": task.number, **asked})
 
     def stop(self) -> None:
         self.connection.close()
@@ -151,7 +131,7 @@ class WorkerPool:
     """
 
     def __init__(self, count: int, computers: Mapping[str, Any], lock: int | None = None) -> None:
-        self._count = max(1, count)
+        self.count = max(1, count)
         self._computers = computers
         self._lock = lock
         self._errors = os.memfd_create("worker-errors")
@@ -162,9 +142,7 @@ class WorkerPool:
     def __enter__(self) -> WorkerPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         workers, self._workers = self._workers, []
         for worker in workers:
             worker.connection.close()
@@ -174,10 +152,6 @@ class WorkerPool:
             worker.stop()
         os.close(self._errors)
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     def write_to(self, path: Path) -> None:
         """The data file of everything computed from now on."""
         self._file = path
@@ -186,25 +160,25 @@ class WorkerPool:
 
     def has_room(self) -> bool:
         """Whether a task would be taken up at once or next."""
-        return len(self._workers) < self._count or any(len(w.computing) < QUEUED for w in self._workers)
+        return len(self._workers) < self.count or any(len(w.computing) < QUEUED for w in self._workers)
 
     def submit(self, task: Task) -> None:
         """Gives a task to the worker with the least to do."""
-        if len(self._workers) < self._count:
+        if len(self._workers) < self.count:
             self._workers.append(self._start())
         min(self._workers, key=lambda worker: len(worker.computing)).compute(task)
 
     def write(self, task: Task) -> None:
         """Lets the worker that has the task's bytes write them at `task.offset`.
 
-        If that worker has died, the task is being computed again, and `ComputedTask` will come a second time.
+        If that worker has died, the task is being computed again, and comes from `events` a second time.
         """
         for worker in self._workers:
             if task.number in worker.holding:
                 worker.send({"write": task.number, "offset": task.offset})
 
-    def events(self) -> Iterator[ComputedTask | WrittenTask]:
-        """What has happened; waits until something has.
+    def events(self) -> Iterator[Task]:
+        """Tasks that were computed or written; waits until one was.
 
         Raises:
             StoreError: the disk refused, or workers cannot be started.
@@ -224,9 +198,11 @@ class WorkerPool:
                 task.results = message["results"]
                 worker.at = None
                 worker.holding[task.number] = task
-                yield ComputedTask(task)
+                yield task
             elif "written" in message:
-                yield WrittenTask(worker.holding.pop(message["written"]))
+                task = worker.holding.pop(message["written"])
+                task.written = True
+                yield task
             elif "at" in message:
                 worker.at = message["at"]
             elif "refused" in message:
@@ -299,7 +275,7 @@ class _TaskServer:
                 # What decoders print about single files from here on would only disturb the progress bar.
                 with open(os.devnull, "wb") as nowhere:
                     os.dup2(nowhere.fileno(), sys.stderr.fileno())
-                self._send({"ready": True})
+                self.send({"ready": True})
 
     def _compute(self, message: dict[str, Any]) -> None:
         computer, items = self._computer(message["column"]), message["items"]
@@ -310,7 +286,7 @@ class _TaskServer:
         batches = [[place] for place in todo] if message["careful"] else [todo] if todo else []
         for places in batches:
             if message["careful"]:
-                self._send({"at": places[0]})
+                self.send({"at": places[0]})
             for place, computed in zip(places, computer.compute([items[p] for p in places]), strict=True):
                 if isinstance(computed, str):
                     results[place] = computed
@@ -319,7 +295,7 @@ class _TaskServer:
                 results[place] = [len(rows), xxhash.xxh3_64_intdigest(_bytes(rows)), computed.source]
                 kept.append(rows)
         self._kept[message["compute"]] = kept
-        self._send({"computed": message["compute"], "results": results})
+        self.send({"computed": message["compute"], "results": results})
 
     def _computer(self, column: str) -> Computer:
         if column not in self._computers:
@@ -332,11 +308,11 @@ class _TaskServer:
         try:
             write_all(self._file, _bytes(kept[0]) if len(kept) == 1 else b"".join(map(_bytes, kept)), offset)
         except OSError as error:
-            self._send({"refused": task, "errno": error.errno})
+            self.send({"refused": task, "errno": error.errno})
         else:
-            self._send({"written": task})
+            self.send({"written": task})
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         self._connection.send_bytes(json.dumps(message).encode("utf-8"))
 
 
@@ -345,14 +321,15 @@ def main(descriptor: int) -> None:
     # Ctrl-C reaches the whole group; the parent decides what it means, and closes the socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Connection(descriptor) as connection:
+        server = _TaskServer(connection)
         try:
-            _TaskServer(connection).serve()
+            server.serve()
         except BrokenPipeError:
             pass
         except MyXTTSError as error:
-            connection.send_bytes(json.dumps({"mistake": str(error)}).encode("utf-8"))
+            server.send({"mistake": str(error)})
         except Exception:
-            connection.send_bytes(json.dumps({"fatal": traceback.format_exc()}).encode("utf-8"))
+            server.send({"fatal": traceback.format_exc()})
 
 
 def computers_of(entries: Iterable[ColumnEntry], config: DataConfig) -> dict[str, Any]:
