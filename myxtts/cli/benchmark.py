@@ -43,14 +43,14 @@ def benchmark(
             help="Measure on generated clips of noise, as long as LJSpeech's; they are deleted afterwards.",
         ),
     ] = False,
-    clips: Annotated[int, data_option("--clips", min=20, help="Number of clips of noise.")] = 300,
+    clips: Annotated[int, data_option(min=20, help="Number of clips of noise.")] = 300,
     given: ConfigOptions,
     simulation: SimulationOptions,
-    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load in each mode.")] = 100,
+    num_batches: Annotated[int, typer.Option(min=1, help="Batches to load in each mode.")] = 100,
     training: Annotated[
         bool, typer.Option("--training/--no-training", help="Also run real training steps, or only load batches.")
     ] = True,
-    training_steps: Annotated[int, typer.Option("--training-steps", min=1, help="Steps to train in each mode.")] = 30,
+    training_steps: Annotated[int, typer.Option(min=1, help="Steps to train in each mode.")] = 30,
 ) -> None:
     """Measure loading and training in every mode, and whether this machine would keep a GPU busy.
 
@@ -123,21 +123,21 @@ def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: in
 
 def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, device: Device, gpu: SimulatedGpu) -> None:
     data = config.data
-    out.print(f"batches of {batch_text(config)}, {data.workers} workers, {data.prefetch} batches ahead", markup=False)
+    out.print(f"batches of {batch_text(config)}, {data.workers} workers, {data.prefetch} batches ahead")
     trained = any("training" in mode for mode in modes)
     header = ["mode", "load ms", "clips/s", ""]
     header += [f"trained clips/s {device.name}", "stall %"] if trained else []
     header += [f"{gpu.name} busy % (simulated)", "fed (simulated)"]
-    out.print(table_text(header, [[mode["mode"], *_cells(mode, trained)] for mode in modes]), markup=False)
+    out.print(table_text(header, [[mode["mode"], *_cells(mode, trained)] for mode in modes]))
     for mode in modes:
         if mode["problem"] is not None:
-            out.print(f"{mode['mode']}: not measured: {mode['problem']}", markup=False)
-    out.print(f"simulated: {gpu.assumption}", markup=False)
+            out.print(f"{mode['mode']}: not measured: {mode['problem']}")
+    out.print(f"simulated: {gpu.assumption}")
     fed = [mode["mode"] for mode in modes if "simulated" in mode and _fed(mode) == "yes"]
     answer = (
         f"yes: {'; '.join(fed)}" if fed else "no, in no mode; if you know its real step time, give --simulate-step-ms"
     )
-    out.print(f"would this machine keep it busy (simulated)? {answer}", markup=False)
+    out.print(f"would this machine keep it busy (simulated)? {answer}")
 
 
 def _cells(mode: dict[str, Any], trained: bool) -> list[str]:

@@ -63,7 +63,7 @@ def demo(
 
     def render(out: Console) -> None:
         def line(text: str = "") -> None:
-            out.print(text, markup=False)
+            out.print(text)
 
         line()
         for stage in stages:

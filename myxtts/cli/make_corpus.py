@@ -15,8 +15,7 @@ from myxtts.cli.output import duration_text, emit, progress, say
 def make_corpus(
     out: Annotated[Path, typer.Argument(help="Folder of the corpus: new, empty, or one to complete.")],
     clips: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of clips; default: 200, or one per line of the text file."),
+        int | None, typer.Option(min=1, help="Number of clips; default: 200, or one per line of the text file.")
     ] = None,
     speakers: Annotated[int, typer.Option(min=1, help="Number of voices.")] = 1,
     language: Annotated[
@@ -66,6 +65,6 @@ def make_corpus(
         f"{corpus.clips:,} clips, {duration_text(corpus.seconds)}, {len(corpus.speakers)} "
         f"speaker{'s' * (len(corpus.speakers) > 1)}, {', '.join(corpus.languages)}: {corpus.path}"
     )
-    emit(result, lambda console: console.print(summary, markup=False))
+    emit(result, lambda console: console.print(summary))
     if corpus.spoken < corpus.clips:
         say(f"{corpus.clips - corpus.spoken:,} of them existed already")

@@ -25,16 +25,11 @@ _SHORTEST_INTERVAL = 0.1
 @command()
 def monitor(
     run: Annotated[
-        Path | None,
-        typer.Option("--run", help="Folder of a training run: also show how much of its time waits for data."),
+        Path | None, typer.Option(help="Folder of a training run: also show how much of its time waits for data.")
     ] = None,
-    log_file: Annotated[
-        Path | None, typer.Option("--log-file", help="Write every reading to this file, .csv or .jsonl.")
-    ] = None,
-    duration: Annotated[
-        float | None, typer.Option("--duration", help="Seconds to watch; default: until Ctrl-C.")
-    ] = None,
-    interval: Annotated[float, typer.Option("--interval", help="Seconds between readings.")] = 1.0,
+    log_file: Annotated[Path | None, typer.Option(help="Write every reading to this file, .csv or .jsonl.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds to watch; default: until Ctrl-C.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between readings.")] = 1.0,
 ) -> None:
     """Watch GPUs, CPUs, memory and disks, and how much of a run's time waits for data.
 
@@ -131,4 +126,4 @@ def _render(out: Console, summary: dict[str, Summary]) -> None:
     if not summary:
         return
     rows = [(name, *(f"{value:,.1f}" for value in (one.mean, one.p95, one.maximum))) for name, one in summary.items()]
-    out.print(output.table_text(("", "mean", "p95", "max"), rows), markup=False)
+    out.print(output.table_text(("", "mean", "p95", "max"), rows))

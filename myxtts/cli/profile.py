@@ -33,13 +33,13 @@ _PARTS_PROGRAMS = 9
 @command("data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "config", "preset", "settings")
 def profile(
     given: ConfigOptions,
-    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load.")] = 100,
-    calls: Annotated[int, typer.Option("--calls", min=1, help="How often to call each part of the step.")] = 10,
+    num_batches: Annotated[int, typer.Option(min=1, help="Batches to load.")] = 100,
+    calls: Annotated[int, typer.Option(min=1, help="How often to call each part of the step.")] = 10,
     model: Annotated[
         bool, typer.Option("--model/--no-model", help="Also measure the model's step, or only loading.")
     ] = True,
     trace_dir: Annotated[
-        Path | None, typer.Option("--trace-dir", help="Write a TensorFlow profiler trace for TensorBoard here.")
+        Path | None, typer.Option(help="Write a TensorFlow profiler trace for TensorBoard here.")
     ] = None,
 ) -> None:
     """Measure how long batches take to load, and each part of the model's step.
@@ -139,7 +139,7 @@ def _render(
     trace_dir: Path | None,
 ) -> None:
     def line(label: str, text: str) -> None:
-        out.print(f"{label:<{_WIDTH}}{text}".rstrip(), markup=False)
+        out.print(f"{label:<{_WIDTH}}{text}".rstrip())
 
     times = loading.times
     line("loading", f"{loading.verdict}: {times.mean:.1f} ms per batch (good under 100 ms, slow above 500 ms)")

@@ -43,12 +43,10 @@ class SimulationOptions:
     """Which GPU to simulate: a known one, or one whose step time is known."""
 
     simulate: Annotated[
-        str | None,
-        _simulation_option("--simulate", metavar="GPU", help="Simulate this GPU, e.g. rtx4090, rtx3060 or a100."),
+        str | None, _simulation_option(metavar="GPU", help="Simulate this GPU, e.g. rtx4090, rtx3060 or a100.")
     ] = None
     simulate_step_ms: Annotated[
-        float | None,
-        _simulation_option("--simulate-step-ms", help="Simulate a GPU whose step takes this many milliseconds."),
+        float | None, _simulation_option(help="Simulate a GPU whose step takes this many milliseconds.")
     ] = None
 
     def require_valid(self) -> None:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
@@ -248,9 +247,7 @@ class TimedOperation:
     def __enter__(self) -> None:
         self._started = self._clock()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._monitor.log_operation(self._name, self._clock() - self._started)
 
     def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:

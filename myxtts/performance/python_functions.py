@@ -12,7 +12,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -102,9 +101,7 @@ class PythonTimes:
                 self._registry[token] = self._held[token]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for token, function in self._found.items():
             if isinstance(function, self._eager_function):
                 function._func = self._held[token]

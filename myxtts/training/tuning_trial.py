@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from pydantic import ValidationError
@@ -76,9 +75,7 @@ class TuningTrial:
     def __enter__(self) -> TuningTrial:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for precision, folders in self._made.items():
             if precision not in self._kept:
                 self._forget(precision)
