@@ -63,7 +63,8 @@ class MetricsLog:
             values: a number for each column, or None.
             more: what only JSON has room for, such as lists.
         """
-        rounded = {name: _rounded(values[name]) for name in self._columns}
+        given = ((name, values[name]) for name in self._columns)
+        rounded = {name: None if value is None else round(value, _DIGITS) for name, value in given}
         if self._csv:
             self._write(_csv_line(["" if value is None else value for value in rounded.values()]))
         else:
@@ -83,10 +84,6 @@ def require_log_suffix(path: Path) -> None:
     """Refuses a file name that does not say which format is meant."""
     if path.suffix.lower() not in (CSV, *JSON_LINES):
         raise UsageError(f"{path}: should end in .csv or .jsonl, which says how it is written")
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
