@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine, say_compiling
 from myxtts.cli.options import ConfigOptions, command, data_option
 from myxtts.cli.output import StageProgress, emit, progress, say, table_text
 from myxtts.cli.simulated_gpu import SimulatedGpu, SimulationOptions
 from myxtts.errors import UsageError
-from myxtts.performance.loading_profile import loading_verdict
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -69,18 +68,14 @@ def benchmark(
         more: dict[str, Any] = {"data_path": test_data_path}
         if create_test_data:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="myxtts-benchmark-")))
-            more = {"data_path": _make_data(folder / "data", clips), "cache_dir": folder / "cache"}
+            from myxtts.corpus.noise import make_noise
+
+            say(f"generating {clips:,} clips of noise")
+            more = {"data_path": make_noise(folder / "data", clips), "cache_dir": folder / "cache"}
             # A data set without validation clips is refused; of so few clips, the default share may be none.
             more |= {"train_split": 0.8, "val_split": 0.2}
         resolved = resolve_for_machine(given, **more)
         _run(resolved, simulation, num_batches, training_steps if training else 0)
-
-
-def _make_data(folder: Path, clips: int) -> Path:
-    from myxtts.corpus.noise import make_noise
-
-    say(f"generating {clips:,} clips of noise")
-    return make_noise(folder, clips)
 
 
 def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: int, training_steps: int) -> None:
@@ -95,11 +90,7 @@ def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: in
     source = next(mode.source for mode in modes if mode.source is not None)
     gpu = simulation.gpu(resolved, source)
     say(f"simulated: {gpu.assumption}")
-    runner = None
-    if training_steps:
-        runner = StepRunner(
-            config, device, lambda shape: say(f"compiling the step for {' × '.join(map(str, shape))}")
-        )
+    runner = StepRunner(config, device, say_compiling) if training_steps else None
     usable = sum(mode.source is not None for mode in modes)
     parts = usable * (1 + ROUNDS * (2 if runner is None else 3))
     with loading_errors(), progress("measuring", parts, "measurements") as bar:
@@ -144,11 +135,7 @@ def _cells(mode: dict[str, Any], trained: bool) -> list[str]:
     if mode["problem"] is not None:
         return [_NOTHING] * (7 if trained else 5)
     loading, simulated = mode["loading"], mode["simulated"]
-    cells = [
-        f"{loading['ms_per_batch']:.1f}",
-        f"{loading['clips_per_second']:,.0f}",
-        loading_verdict(loading["ms_per_batch"]),
-    ]
+    cells = [f"{loading['ms_per_batch']:.1f}", f"{loading['clips_per_second']:,.0f}", loading["verdict"]]
     if trained:
         rates = mode.get("training")
         cells += (

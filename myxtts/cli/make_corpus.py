@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -53,14 +54,7 @@ def make_corpus(
     )
     with progress("speaking", settings.total_clips) as bar:
         corpus = make(out, settings, workers, bar.advance)
-    result = {
-        "path": corpus.path,
-        "clips": corpus.clips,
-        "spoken": corpus.spoken,
-        "seconds": round(corpus.seconds, 2),
-        "speakers": list(corpus.speakers),
-        "languages": list(corpus.languages),
-    }
+    result = asdict(corpus) | {"seconds": round(corpus.seconds, 2)}
     summary = (
         f"{corpus.clips:,} clips, {duration_text(corpus.seconds)}, {len(corpus.speakers)} "
         f"speaker{'s' * (len(corpus.speakers) > 1)}, {', '.join(corpus.languages)}: {corpus.path}"

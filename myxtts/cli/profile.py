@@ -49,7 +49,10 @@ def profile(
     Example: myxtts profile --data-path ./data/ljspeech --num-batches 200
     """
     if trace_dir is not None:
-        _make_folder(trace_dir)
+        try:
+            trace_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--trace-dir {trace_dir}: cannot be made ({error.strerror})") from None
     machine = resolve_for_machine(given)
     resolved, dataset = machine.config, machine.dataset
     from myxtts.training.device import prepare_device
@@ -120,13 +123,6 @@ def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device
     except tf.errors.OpError as error:
         raise UsageError(f"--trace-dir {folder}: TensorFlow cannot write the trace ({error.message})") from error
     say(f"trace of {batches} batches in {folder}; 'tensorboard --logdir {folder}' shows it (needs the xprof package)")
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--trace-dir {folder}: cannot be made ({error.strerror})") from None
 
 
 def _render(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine, say_compiling
 from myxtts.cli.options import ConfigOptions, command, write_config
 from myxtts.cli.output import StageProgress, emit, say, table_text
 from myxtts.cli.simulated_gpu import SimulationOptions
@@ -80,10 +80,6 @@ def _search(
 
     config = resolved.config
     device = prepare_device(config.training)
-
-    def compiling(shape: tuple[int, int, int]) -> None:
-        say(f"compiling the step for {' × '.join(map(str, shape))}")
-
     step_seconds = None
     try:
         if simulation.given:
@@ -91,7 +87,7 @@ def _search(
             gpu = simulation.gpu(resolved, source)
             say(f"simulated: {gpu.assumption}")
             step_seconds = gpu.step_seconds
-        with TuningTrial(config, device, steps, step_seconds, bar, compiling, resolved.dataset) as trial:
+        with TuningTrial(config, device, steps, step_seconds, bar, say_compiling, resolved.dataset) as trial:
             # A simulated step takes the same time for every batch, so it cannot compare batch sizes.
             tried = axes(config, trial.source({}), frame_budget and not simulation.given)
             tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))

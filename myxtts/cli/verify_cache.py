@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,9 +47,7 @@ def _to_dict(checked: StoreCheck, quick: bool) -> dict[str, Any]:
         "store": str(examination.version),
         "check": "quick" if quick else "full",
         "clips": examination.clips,
-        "damaged": [
-            {"file": damage.file, "clip": damage.clip, "reason": damage.reason} for damage in examination.damage
-        ],
+        "damaged": [asdict(damage) for damage in examination.damage],
         "repaired": None if checked.repair is None else checked.repair.to_dict(),
     }
 

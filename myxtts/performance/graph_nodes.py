@@ -111,7 +111,8 @@ def slowest_node(nodes: Sequence[Node]) -> Node | None:
     """The node that the pipeline's slowest stage spends most time in."""
     if not nodes:
         return None
-    return max(max(stages(nodes), key=stage_seconds), key=lambda node: node.seconds, default=None)
+    slowest = max(stages(nodes), key=stage_seconds)
+    return max(slowest, key=lambda node: node.seconds, default=None)
 
 
 def host_part(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,8 +117,3 @@ class NonFiniteWatch:
             f"loss or gradient was not finite in {self._most} steps in a row; {where}\n"
             "lower learning_rate, or look at these clips; --resume goes on from the last checkpoint"
         )
-
-
-def shapes_text(shapes: Sequence[tuple[int, int, int]]) -> str:
-    """Shapes for a message, each as clips×frames×tokens."""
-    return ", ".join("×".join(map(str, shape)) for shape in shapes)

@@ -114,24 +114,18 @@ class XTTSTrainer:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
         """
         with self._closed_on_error():
-            return self._prepare_datasets(progress, dataset or LJSpeechDataset(None, self.config))
-
-    def _prepare_datasets(
-        self, progress: WorkProgress | None, data_set: LJSpeechDataset
-    ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-        prepared = data_set.prepare(progress, self.config)
-        if prepared.precomputed is not None:
-            mels = prepared.precomputed.columns["mel"]
-            self.monitor.log_cache_use(mels.reused, mels.computed)
-        source = data_set.batches("train", self.config)
-        seed = self.config.training.seed
-        if self._restored is not None and self._restored.run.position is not None:
-            dataset = source.resume(self._restored.run.position)
-        else:
-            dataset = source.dataset(seed=seed)
-        self._source, self._train, self._origin = source, dataset, prepared.metadata.origin()
-        validation = data_set.batches("val", self.config)
-        return dataset, validation.dataset(shuffle=False, epochs=1)
+            dataset = dataset or LJSpeechDataset(None, self.config)
+            prepared = dataset.prepare(progress, self.config)
+            if prepared.precomputed is not None:
+                mels = prepared.precomputed.columns["mel"]
+                self.monitor.log_cache_use(mels.reused, mels.computed)
+            source = dataset.batches("train", self.config)
+            if self._restored is not None and self._restored.run.position is not None:
+                train = source.resume(self._restored.run.position)
+            else:
+                train = source.dataset(seed=self.config.training.seed)
+            self._source, self._train, self._origin = source, train, prepared.metadata.origin()
+            return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
 
     def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
         """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
