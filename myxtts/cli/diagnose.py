@@ -71,7 +71,12 @@ def diagnose(
             "output": str(path),
         }
     if html is not None:
-        _write_page(before, html)
+        from myxtts.performance.diagnosis_page import diagnosis_page
+
+        try:
+            html.write_text(diagnosis_page(before), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--html {html}: cannot be written ({error.strerror})") from None
     emit(result, lambda out: _show(out, before, fixed, path))
 
 
@@ -146,15 +151,6 @@ def _fix(
             return replace(fixed, refused=refused)
         fixed = _FixedConfig(config, measured, fixed.changes | changes)
     return fixed
-
-
-def _write_page(diagnosis: Diagnosis, path: Path) -> None:
-    from myxtts.performance.diagnosis_page import diagnosis_page
-
-    try:
-        path.write_text(diagnosis_page(diagnosis), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--html {path}: cannot be written ({error.strerror})") from None
 
 
 def _show(out: Console, before: Diagnosis, fixed: _FixedConfig | None, path: Path) -> None:

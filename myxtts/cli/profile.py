@@ -62,7 +62,12 @@ def profile(
         source = dataset.batches("train", resolved, bar)
     mode = dataset.prepare(config=resolved).mode
     loading, batch = _load(source, source.dataset(seed=resolved.training.seed), num_batches)
-    parts = _measure_step(resolved, batch, device, calls) if model else None
+    parts = None
+    if model:
+        from myxtts.training.step_parts import measure_parts
+
+        with loading_errors(), progress("compiling", _PARTS_PROGRAMS, "programs") as compiling:
+            parts = measure_parts(resolved, batch, device, calls, lambda name: compiling.advance())
     if trace_dir is not None:
         _trace(trace_dir, resolved, source, device, min(num_batches, _TRACED_BATCHES), model)
     result: dict[str, Any] = {
@@ -95,13 +100,6 @@ def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tu
                 dataset, num_batches, is_warm=AllShapesSeen(source.plan), count_clips=clips_in, on_batch=note
             )
     return loading, examples[seen.most_common(1)[0][0]]
-
-
-def _measure_step(config: XTTSConfig, batch: Batch, device: Device, calls: int) -> StepParts:
-    from myxtts.training.step_parts import measure_parts
-
-    with loading_errors(), progress("compiling", _PARTS_PROGRAMS, "programs") as bar:
-        return measure_parts(config, batch, device, calls, lambda name: bar.advance())
 
 
 def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device, batches: int, model: bool) -> None:

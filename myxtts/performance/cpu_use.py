@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from myxtts.hardware import CGROUP_ROOT, cgroup_folders
+from myxtts.hardware import CGROUP_ROOT, cgroup_folders, usable_cpu_numbers
 
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _NAP = 1e-3
@@ -112,13 +112,6 @@ class CpuMeter:
             cpus=len(self._cpus),
             machine_cpus=os.cpu_count() or 1,
         )
-
-
-def usable_cpu_numbers() -> frozenset[int]:
-    """The CPUs that the calling thread may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return frozenset(os.sched_getaffinity(0))
-    return frozenset(range(os.cpu_count() or 1))
 
 
 def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float]:

@@ -106,7 +106,7 @@ def measure_modes(
     modes: list[LoadingMode],
     *,
     num_batches: int,
-    step_seconds: float | None,
+    step_seconds: float,
     runner: StepRunner | None,
     training_steps: int,
     on_part: Callable[[], None],
@@ -116,7 +116,7 @@ def measure_modes(
     Args:
         modes: what `prepare_modes` gave; the results are added to them.
         num_batches: per mode, over all rounds, for loading and for the simulated accelerator each.
-        step_seconds: of the simulated accelerator; None: none is simulated.
+        step_seconds: of the simulated accelerator.
         runner: of real training steps; None: none are run.
         training_steps: per mode, over all rounds.
         on_part: is called after each measurement, and after each warm-up.
@@ -133,10 +133,9 @@ def measure_modes(
             drain(batches, untimed)
             mode.loading.append(profile_loading(batches, per_round, count_clips=clips_in))
             on_part()
-            if step_seconds is not None:
-                accelerator = SimulatedAccelerator(step_seconds)
-                mode.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
-                on_part()
+            accelerator = SimulatedAccelerator(step_seconds)
+            mode.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
+            on_part()
             if runner is not None:
                 drain(batches, untimed)
                 mode.training.append(runner.run(batches, max(1, -(-training_steps // ROUNDS))))

@@ -95,7 +95,10 @@ class XTTSTrainer:
                 checkpoint, self._restored = found
                 _require_same(checkpoint, config)
             elif init_from is not None:
-                self._start_from(as_checkpoint(init_from))
+                checkpoint = as_checkpoint(init_from)
+                _require_same(checkpoint, config)
+                read_weights(checkpoint.path / WEIGHTS, self.model)
+                self.observer.message(f"starting with the weights of {checkpoint.path}")
 
     def prepare_datasets(
         self, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
@@ -207,11 +210,6 @@ class XTTSTrainer:
             raise UsageError("set max_steps: the length of an epoch of this data is not known")
         repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
         return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
-
-    def _start_from(self, checkpoint: Checkpoint) -> None:
-        _require_same(checkpoint, self.config)
-        read_weights(checkpoint.path / WEIGHTS, self.model)
-        self.observer.message(f"starting with the weights of {checkpoint.path}")
 
 
 def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:

@@ -78,7 +78,9 @@ class TuningTrial:
     def __exit__(self, *error: object) -> None:
         for precision, folders in self._made.items():
             if precision not in self._kept:
-                self._forget(precision)
+                self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
+                if precision in self._prepared:
+                    self._dataset.release(self._prepared.pop(precision))
                 for folder in folders:
                     folder.remove()
 
@@ -145,12 +147,6 @@ class TuningTrial:
         if precision != own and prepared.mode != self._prepare(self._config.data).mode:
             raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
         return prepared
-
-    def _forget(self, precision: str) -> None:
-        self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
-        prepared = self._prepared.pop(precision, None)
-        if prepared is not None:
-            self._dataset.release(prepared)
 
 
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:
