@@ -77,8 +77,7 @@ class CpuUse:
 class CpuMeter:
     """Measures from `start` (or from its creation) to `read`.
 
-    Args:
-        without: number of a thread that does not count, because it belongs to the measurement.
+    The thread with the number `without` does not count: it belongs to the measurement.
     """
 
     def __init__(self, without: int | None = None) -> None:

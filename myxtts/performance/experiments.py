@@ -55,14 +55,9 @@ class _ThreadAhead:
 
 
 def speed_up_by_parallelism(node: Node, options: tf.data.Options) -> float | None:
-    """How many times faster a map or interleave gives its elements with many calls at once.
+    """How many times faster a map or interleave gives its elements with many calls at once; None: it cannot be tried.
 
-    Args:
-        node: the map or interleave.
-        options: of the whole pipeline; a part of it has none by itself.
-
-    Returns:
-        None if that cannot be tried.
+    The options are those of the whole pipeline; a part of it has none by itself.
     """
     faster = _more_parallel(node.dataset)
     if faster is None:

@@ -161,9 +161,6 @@ def kind_of(dataset: Any) -> str:
 class TimedPipeline:
     """A pipeline whose nodes' times can be read while it runs.
 
-    Args:
-        dataset: any pipeline that gives batches.
-
     Attributes:
         batches: its iterator.
     """

@@ -57,12 +57,7 @@ class MetricsLog:
         self._file.close()
 
     def write(self, values: Mapping[str, float | None], more: Mapping[str, Any] | None = None) -> None:
-        """Adds a reading.
-
-        Args:
-            values: a number for each column, or None.
-            more: what only JSON has room for, such as lists.
-        """
+        """Adds a reading: a number or None for each column, and what only JSON has room for, such as lists."""
         given = ((name, values[name]) for name in self._columns)
         rounded = {name: None if value is None else round(value, _DIGITS) for name, value in given}
         if self._csv:

@@ -21,11 +21,7 @@ PYTHON_OPERATIONS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def python_functions(dataset: tf.data.Dataset) -> list[str]:
-    """Names the Python operations of a pipeline, each as `transformation: operation`; empty if there is none.
-
-    Args:
-        dataset: any `tf.data` pipeline; the pipelines it was made from are searched as well.
-    """
+    """The Python operations of a pipeline and of those it was made from, each as `transformation: operation`."""
     return [
         f"{type(node).__name__.strip('_')}: {operation.op}"
         for node in pipeline(dataset)
@@ -72,11 +68,7 @@ def operations(function: Any) -> Iterator[Any]:
 
 
 class PythonTimes:
-    """Times every Python function of a pipeline while its block runs.
-
-    Args:
-        dataset: the pipeline.
-    """
+    """Times every Python function of a pipeline while its block runs."""
 
     def __init__(self, dataset: Any) -> None:
         from tensorflow.python.ops import script_ops

@@ -153,8 +153,7 @@ def cold_share(
 def drop_from_page_cache(paths: Iterable[Path]) -> int:
     """Takes files out of the page cache as far as the system allows; what is mapped and in use stays.
 
-    Returns:
-        For how many files the system accepted it.
+    Returns for how many files the system accepted it.
     """
     if not hasattr(os, "posix_fadvise"):
         return 0

@@ -72,11 +72,7 @@ def drain(
     seconds: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[int, float]:
-    """Takes batches as fast as they come, such as those that a pipeline had ready.
-
-    Returns:
-        How many there were, and the seconds they took together.
-    """
+    """Takes batches as fast as they come, such as those that a pipeline had ready: how many, in how many seconds."""
     began = clock()
     count = sum(1 for _ in fetch(batches, most, least=least, seconds=seconds, clock=clock))
     return count, clock() - began
@@ -181,11 +177,7 @@ def run_steps(
 
 
 def wait_for(result: Any) -> float | None:
-    """Waits for a step that was only dispatched.
-
-    Returns:
-        When it was complete, or None if it was complete when its call returned.
-    """
+    """Waits for a step that was only dispatched; returns when it was complete, None: when its call returned."""
     at = None
     for leaf in leaves(result):
         if hasattr(leaf, "block_until_ready"):  # JAX, and the simulated accelerator

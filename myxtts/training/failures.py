@@ -69,10 +69,7 @@ def batches_of(dataset: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[s
 
 
 class NonFiniteWatch:
-    """Counts skipped steps, remembers their clips, and says when training must stop.
-
-    Args:
-        most: training stops after this many skipped steps in a row.
+    """Counts skipped steps, remembers their clips, and says when training must stop: after `most` in a row.
 
     Attributes:
         stop: whether training must stop.

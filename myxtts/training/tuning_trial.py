@@ -152,10 +152,7 @@ class TuningTrial:
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:
     """What is worth trying, the most important first: values other than the configuration's own.
 
-    Args:
-        config: where the search starts.
-        source: its batches.
-        frame_budget: whether batches may change size as well.
+    The batches, those of `source` at the start, may change size only with `frame_budget`.
     """
     data, cpus = config.data, usable_cpus()
     tried = []
