@@ -12,15 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from myxtts.config.config import (
-    ALIASES,
-    LEVEL_KEY,
-    SECTIONS,
-    XTTSConfig,
-    level_settings,
-    section_of,
-    to_config_error,
-)
+from myxtts.config.config import ALIASES, LEVEL_KEY, SECTIONS, XTTSConfig, level_settings, section_of, to_config_error
 from myxtts.config.presets import load_preset
 from myxtts.config.yaml_file import Document, read_yaml
 from myxtts.hardware import Gpu, gpus

@@ -26,17 +26,9 @@ if TYPE_CHECKING:
 
 _ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
 _REWRITES = (
-    "filter_fusion",
-    "filter_parallelization",
-    "inject_prefetch",
-    "map_and_batch_fusion",
-    "map_and_filter_fusion",
-    "map_fusion",
-    "map_parallelization",
-    "noop_elimination",
-    "parallel_batch",
-    "shuffle_and_repeat_fusion",
-)
+    "filter_fusion", "filter_parallelization", "inject_prefetch", "map_and_batch_fusion", "map_and_filter_fusion",
+    "map_fusion", "map_parallelization", "noop_elimination", "parallel_batch", "shuffle_and_repeat_fusion",
+)  # fmt: skip
 _SUFFIX = re.compile(r"V\d+$")
 _PREFIX = re.compile(r"^(Forever|Finite|Empty)")
 

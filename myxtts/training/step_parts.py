@@ -73,11 +73,7 @@ class StepParts:
 
 
 def measure_parts(
-    config: XTTSConfig,
-    batch: Batch,
-    device: Device,
-    calls: int = 10,
-    on_program: Callable[[str], None] | None = None,
+    config: XTTSConfig, batch: Batch, device: Device, calls: int = 10, on_program: Callable[[str], None] | None = None
 ) -> StepParts:
     """Builds the configured model and measures its step on one batch.
 
