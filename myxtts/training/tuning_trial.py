@@ -144,7 +144,7 @@ class TuningTrial:
                 self._made[precision] = [folder for folder in new if folder.path.exists()]
             self._prepared[precision] = data
         prepared = self._dataset.prepare(self._progress, data)
-        if precision != own and prepared.mode != self._prepare(self._config.data).mode:
+        if precision != own and prepared.mode != self._prepare(self._prepared.get(own, self._config.data)).mode:
             raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
         return prepared
 
