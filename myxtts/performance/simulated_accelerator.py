@@ -211,10 +211,7 @@ class SimulatedAccelerator:
         >>> run.simulated, run.clips
         (True, 320)
 
-    Args:
-        step_seconds: how long it holds each batch. 0 takes batches as fast as they come.
-        max_in_flight: steps it accepts before dispatch blocks.
-        clock: real time unless a test brings its own.
+    Its arguments are those of `SimulatedStep`.
     """
 
     def __init__(self, step_seconds: float, max_in_flight: int = 2, clock: Clock | None = None) -> None:
