@@ -32,14 +32,18 @@ class Gpu:
 
 def usable_cpus() -> int:
     """The number of CPUs this process may use, by its affinity mask and its cgroup's quota; at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        cpus = len(os.sched_getaffinity(0))
-    else:
-        cpus = os.cpu_count() or 1
+    cpus = len(usable_cpu_numbers())
     quota = cgroup_cpu_quota()
     if quota is not None:
         cpus = min(cpus, math.ceil(quota))
     return max(1, cpus)
+
+
+def usable_cpu_numbers() -> frozenset[int]:
+    """The CPUs that the calling thread may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
 
 
 def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:

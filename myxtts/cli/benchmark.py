@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, batch_text, loading_errors, resolve_for_machine, say_compiling
 from myxtts.cli.options import ConfigOptions, command, data_option
 from myxtts.cli.output import StageProgress, emit, progress, say, table_text
 from myxtts.cli.simulated_gpu import SimulatedGpu, SimulationOptions
 from myxtts.errors import UsageError
-from myxtts.performance.loading_profile import loading_verdict
 
 if TYPE_CHECKING:
     from myxtts.config.config import XTTSConfig
@@ -43,14 +42,14 @@ def benchmark(
             help="Measure on generated clips of noise, as long as LJSpeech's; they are deleted afterwards.",
         ),
     ] = False,
-    clips: Annotated[int, data_option("--clips", min=20, help="Number of clips of noise.")] = 300,
+    clips: Annotated[int, data_option(min=20, help="Number of clips of noise.")] = 300,
     given: ConfigOptions,
     simulation: SimulationOptions,
-    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load in each mode.")] = 100,
+    num_batches: Annotated[int, typer.Option(min=1, help="Batches to load in each mode.")] = 100,
     training: Annotated[
         bool, typer.Option("--training/--no-training", help="Also run real training steps, or only load batches.")
     ] = True,
-    training_steps: Annotated[int, typer.Option("--training-steps", min=1, help="Steps to train in each mode.")] = 30,
+    training_steps: Annotated[int, typer.Option(min=1, help="Steps to train in each mode.")] = 30,
 ) -> None:
     """Measure loading and training in every mode, and whether this machine would keep a GPU busy.
 
@@ -69,18 +68,14 @@ def benchmark(
         more: dict[str, Any] = {"data_path": test_data_path}
         if create_test_data:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="myxtts-benchmark-")))
-            more = {"data_path": _make_data(folder / "data", clips), "cache_dir": folder / "cache"}
+            from myxtts.corpus.noise import make_noise
+
+            say(f"generating {clips:,} clips of noise")
+            more = {"data_path": make_noise(folder / "data", clips), "cache_dir": folder / "cache"}
             # A data set without validation clips is refused; of so few clips, the default share may be none.
             more |= {"train_split": 0.8, "val_split": 0.2}
         resolved = resolve_for_machine(given, **more)
         _run(resolved, simulation, num_batches, training_steps if training else 0)
-
-
-def _make_data(folder: Path, clips: int) -> Path:
-    from myxtts.corpus.noise import make_noise
-
-    say(f"generating {clips:,} clips of noise")
-    return make_noise(folder, clips)
 
 
 def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: int, training_steps: int) -> None:
@@ -95,11 +90,7 @@ def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: in
     source = next(mode.source for mode in modes if mode.source is not None)
     gpu = simulation.gpu(resolved, source)
     say(f"simulated: {gpu.assumption}")
-    runner = None
-    if training_steps:
-        runner = StepRunner(
-            config, device, lambda shape: say(f"compiling the step for {' × '.join(map(str, shape))}")
-        )
+    runner = StepRunner(config, device, say_compiling) if training_steps else None
     usable = sum(mode.source is not None for mode in modes)
     parts = usable * (1 + ROUNDS * (2 if runner is None else 3))
     with loading_errors(), progress("measuring", parts, "measurements") as bar:
@@ -123,32 +114,28 @@ def _run(resolved: MachineConfig, simulation: SimulationOptions, num_batches: in
 
 def _render(out: Console, modes: list[dict[str, Any]], config: XTTSConfig, device: Device, gpu: SimulatedGpu) -> None:
     data = config.data
-    out.print(f"batches of {batch_text(config)}, {data.workers} workers, {data.prefetch} batches ahead", markup=False)
+    out.print(f"batches of {batch_text(config)}, {data.workers} workers, {data.prefetch} batches ahead")
     trained = any("training" in mode for mode in modes)
     header = ["mode", "load ms", "clips/s", ""]
     header += [f"trained clips/s {device.name}", "stall %"] if trained else []
     header += [f"{gpu.name} busy % (simulated)", "fed (simulated)"]
-    out.print(table_text(header, [[mode["mode"], *_cells(mode, trained)] for mode in modes]), markup=False)
+    out.print(table_text(header, [[mode["mode"], *_cells(mode, trained)] for mode in modes]))
     for mode in modes:
         if mode["problem"] is not None:
-            out.print(f"{mode['mode']}: not measured: {mode['problem']}", markup=False)
-    out.print(f"simulated: {gpu.assumption}", markup=False)
+            out.print(f"{mode['mode']}: not measured: {mode['problem']}")
+    out.print(f"simulated: {gpu.assumption}")
     fed = [mode["mode"] for mode in modes if "simulated" in mode and _fed(mode) == "yes"]
     answer = (
         f"yes: {'; '.join(fed)}" if fed else "no, in no mode; if you know its real step time, give --simulate-step-ms"
     )
-    out.print(f"would this machine keep it busy (simulated)? {answer}", markup=False)
+    out.print(f"would this machine keep it busy (simulated)? {answer}")
 
 
 def _cells(mode: dict[str, Any], trained: bool) -> list[str]:
     if mode["problem"] is not None:
         return [_NOTHING] * (7 if trained else 5)
     loading, simulated = mode["loading"], mode["simulated"]
-    cells = [
-        f"{loading['ms_per_batch']:.1f}",
-        f"{loading['clips_per_second']:,.0f}",
-        loading_verdict(loading["ms_per_batch"]),
-    ]
+    cells = [f"{loading['ms_per_batch']:.1f}", f"{loading['clips_per_second']:,.0f}", loading["verdict"]]
     if trained:
         rates = mode.get("training")
         cells += (

@@ -34,7 +34,7 @@ def create_config(
 
     def render(out: Console) -> None:
         if not chosen.quiet:
-            out.print(f"wrote {output}", markup=False)
+            out.print(f"wrote {output}")
 
     emit({"path": str(output), "config": config.model_dump()}, render)
 
@@ -61,7 +61,7 @@ def show_config(given: ConfigOptions) -> None:
             table.add_column(column, overflow="fold")
         for key, value in values.items():
             table.add_row(key, _shown(key, value, resolved), resolved.sources[key])
-        out.print(table, markup=False)
+        out.print(table)
 
     emit(result, render)
 

@@ -33,9 +33,9 @@ def demo(
     Example: myxtts demo --quick
     """
     from myxtts import hardware
-    from myxtts.demo.plan import SIZES, Folders, Stage, next_commands
+    from myxtts.demo.plan import SIZES, Folders, next_commands
     from myxtts.demo.report import stage_line, write_report
-    from myxtts.demo.run import StageResult, run_demo
+    from myxtts.demo.run import run_demo
     from myxtts.inference.plot import require_plotting
     from myxtts.text.espeak import available
 
@@ -47,30 +47,26 @@ def demo(
     size = SIZES["quick" if quick else "full" if full else "standard"]
     say(f"about {size.promise} on two cores, in {folder}; Ctrl-C stops it, and the same command continues")
     began = time.perf_counter()
-
-    def begin(stage: Stage) -> None:
-        say(f"\n$ myxtts {' '.join(stage.command)}")
-
-    def done(stage: StageResult) -> None:
-        say(stage_line(stage))
-
     machine = {"cpus": hardware.usable_cpus(), "gpus": [gpu.name for gpu in hardware.gpus()]}
     try:
-        stages = run_demo(folder, size, begin, done)
+        stages = run_demo(
+            folder,
+            size,
+            on_begin=lambda stage: say(f"\n$ myxtts {' '.join(stage.command)}"),
+            on_done=lambda done: say(stage_line(done)),
+        )
         values = write_report(Folders(folder, folder / size.name), size, stages, machine)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: cannot be used for the demo ({error.strerror})") from None
 
     def render(out: Console) -> None:
-        def line(text: str = "") -> None:
-            out.print(text, markup=False)
-
-        line()
+        out.print()
         for stage in stages:
-            line(stage_line(stage))
-        line(f"\n{time.perf_counter() - began:.0f} s. To listen: {folder / 'report.html'}, or {folder / 'samples'}")
-        line("\nWith recordings of your own:")
+            out.print(stage_line(stage))
+        seconds = time.perf_counter() - began
+        out.print(f"\n{seconds:.0f} s. To listen: {folder / 'report.html'}, or {folder / 'samples'}")
+        out.print("\nWith recordings of your own:")
         for example in next_commands():
-            line(f"  {example}")
+            out.print(f"  {example}")
 
     emit(values, render)

@@ -32,21 +32,16 @@ _DEFAULT_OUTPUT = Path("diagnosed.yaml")
 )  # fmt: skip
 def diagnose(
     given: ConfigOptions,
-    num_batches: Annotated[int, typer.Option("--num-batches", help="Steps to measure.")] = 100,
+    num_batches: Annotated[int, typer.Option(help="Steps to measure.")] = 100,
     simulate_step_ms: Annotated[
-        float | None,
-        typer.Option(
-            "--simulate-step-ms", help="Simulate an accelerator with this step time, in place of the real step."
-        ),
+        float | None, typer.Option(help="Simulate an accelerator with this step time, in place of the real step.")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a self-contained HTML report to this file.")
-    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report to this file.")] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write a configuration with the fixes, and measure again.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", help=f"File that --apply writes; default: {_DEFAULT_OUTPUT}.")
+        Path | None, typer.Option(help=f"File that --apply writes; default: {_DEFAULT_OUTPUT}.")
     ] = None,
 ) -> None:
     """Measure whether training waits for data, name the cause, and say what to change.
@@ -76,7 +71,12 @@ def diagnose(
             "output": str(path),
         }
     if html is not None:
-        _write_page(before, html)
+        from myxtts.performance.diagnosis_page import diagnosis_page
+
+        try:
+            html.write_text(diagnosis_page(before), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--html {html}: cannot be written ({error.strerror})") from None
     emit(result, lambda out: _show(out, before, fixed, path))
 
 
@@ -153,42 +153,29 @@ def _fix(
     return fixed
 
 
-def _write_page(diagnosis: Diagnosis, path: Path) -> None:
-    from myxtts.performance.diagnosis_page import diagnosis_page
-
-    try:
-        path.write_text(diagnosis_page(diagnosis), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--html {path}: cannot be written ({error.strerror})") from None
-
-
 def _show(out: Console, before: Diagnosis, fixed: _FixedConfig | None, path: Path) -> None:
     from myxtts.performance.diagnosis import number
     from myxtts.training.diagnose_training import yaml_text
 
-    out.print(str(before), markup=False)
+    out.print(str(before))
     if fixed is None:
         return
     if not fixed.changes:
         why = "nothing waits for data" if before.culprit == "none" else "the configuration has no setting for it"
         why = fixed.refused or why
-        out.print(f"APPLIED   nothing: {why}; the configuration is written unchanged to {path}", markup=False)
+        out.print(f"APPLIED   nothing: {why}; the configuration is written unchanged to {path}")
         return
     indent = "\n" + " " * 10
-    out.print(
-        "APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in fixed.changes.items()),
-        markup=False,
-    )
+    out.print("APPLIED   " + indent.join(f"{key}: {yaml_text(value)}" for key, value in fixed.changes.items()))
     if fixed.refused is not None:
-        out.print(f"{'':<10}and nothing more: {fixed.refused}", markup=False)
+        out.print(f"{'':<10}and nothing more: {fixed.refused}")
     after = fixed.diagnosis
     for name, diagnosis in (("BEFORE", before), ("AFTER", after)):
         out.print(
             f"{name:<10}{100 * diagnosis.input_share:.1f} % of step time waits for data, "
-            f"{number(diagnosis.step_ms)} ms per step ({diagnosis.verdict})",
-            markup=False,
+            f"{number(diagnosis.step_ms)} ms per step ({diagnosis.verdict})"
         )
     lost = before.lost_share * before.step_ms
     if lost:
         gone = 100 * (1 - after.lost_share * after.step_ms / lost)
-        out.print(f"{'':<10}{gone:.0f} % of the lost time is gone; written to {path}", markup=False)
+        out.print(f"{'':<10}{gone:.0f} % of the lost time is gone; written to {path}")

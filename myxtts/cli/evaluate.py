@@ -22,31 +22,21 @@ if TYPE_CHECKING:
 def evaluate(
     checkpoint: CheckpointOption,
     data_path: Annotated[
-        Path | None, typer.Option("--data-path", help="Folder of the data set; default: the one it was trained on.")
+        Path | None, typer.Option(help="Folder of the data set; default: the one it was trained on.")
     ] = None,
-    sentences: Annotated[
-        int, typer.Option("--sentences", min=2, help="Number of sentences to speak; all if there are fewer.")
-    ] = 60,
+    sentences: Annotated[int, typer.Option(min=2, help="Number of sentences to speak; all if there are fewer.")] = 60,
     candidates: Annotated[
-        int,
-        typer.Option(
-            "--candidates", min=2, help="Recordings to choose from when a spoken sentence is matched with its own."
-        ),
+        int, typer.Option(min=2, help="Recordings to choose from when a spoken sentence is matched with its own.")
     ] = 20,
     voices: Annotated[
-        int,
-        typer.Option("--voices", min=2, help="Voices to choose from when a cloned voice is matched with its own."),
+        int, typer.Option(min=2, help="Voices to choose from when a cloned voice is matched with its own.")
     ] = 20,
     subset: Annotated[
-        str, typer.Option("--subset", help="train, val, test, all, or auto: clips that were not trained on.")
+        str, typer.Option(help="train, val, test, all, or auto: clips that were not trained on.")
     ] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the choice of sentences and candidates.")] = 0,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with the audio and the mels to this file.")
-    ] = None,
-    samples: Annotated[
-        Path | None, typer.Option("--samples", help="Write each sentence as WAV files into this folder.")
-    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of sentences and candidates.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the audio and the mels to this file.")] = None,
+    samples: Annotated[Path | None, typer.Option(help="Write each sentence as WAV files into this folder.")] = None,
 ) -> None:
     """Measure how well a voice speaks sentences that it was not trained on.
 
@@ -74,13 +64,7 @@ def evaluate(
 
     with StageProgress() as progress:
         result = measure(
-            read,
-            held_out,
-            sentences=sentences,
-            candidates=candidates,
-            voices=voices,
-            seed=seed,
-            progress=progress,
+            read, held_out, sentences=sentences, candidates=candidates, voices=voices, seed=seed, progress=progress
         )
         if samples is not None or html is not None:
             from myxtts.evaluation.report import write_page, write_samples
@@ -97,7 +81,7 @@ def evaluate(
 
 
 def _render(console: Console, result: Evaluation) -> None:
-    console.print(f"{result.checkpoint} on {result.data_path}: {result.subset}", markup=False)
+    console.print(f"{result.checkpoint} on {result.data_path}: {result.subset}")
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -106,4 +90,4 @@ def _render(console: Console, result: Evaluation) -> None:
         table.add_row(*row)
     console.print(table)
     for note in result.notes():
-        console.print(note, markup=False)
+        console.print(note)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from myxtts import hardware
 from myxtts.cli.options import ConfigOptions
+from myxtts.cli.output import say
 from myxtts.config.resolve import ResolvedConfig, preset_for
 from myxtts.errors import TrainingError
 
@@ -92,6 +93,11 @@ def batch_text(config: XTTSConfig) -> str:
     if config.data.max_frames_per_batch:
         return f"{config.data.max_frames_per_batch:,} frames"
     return f"{config.data.batch_size} clips"
+
+
+def say_compiling(shape: tuple[int, int, int]) -> None:
+    """Says that the step is compiled for a shape (clips, frames, tokens)."""
+    say(f"compiling the step for {' × '.join(map(str, shape))}")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,7 @@ from myxtts.cli.output import duration_text, emit, progress, say
 def make_corpus(
     out: Annotated[Path, typer.Argument(help="Folder of the corpus: new, empty, or one to complete.")],
     clips: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of clips; default: 200, or one per line of the text file."),
+        int | None, typer.Option(min=1, help="Number of clips; default: 200, or one per line of the text file.")
     ] = None,
     speakers: Annotated[int, typer.Option(min=1, help="Number of voices.")] = 1,
     language: Annotated[
@@ -54,18 +54,11 @@ def make_corpus(
     )
     with progress("speaking", settings.total_clips) as bar:
         corpus = make(out, settings, workers, bar.advance)
-    result = {
-        "path": corpus.path,
-        "clips": corpus.clips,
-        "spoken": corpus.spoken,
-        "seconds": round(corpus.seconds, 2),
-        "speakers": list(corpus.speakers),
-        "languages": list(corpus.languages),
-    }
+    result = asdict(corpus) | {"seconds": round(corpus.seconds, 2)}
     summary = (
         f"{corpus.clips:,} clips, {duration_text(corpus.seconds)}, {len(corpus.speakers)} "
         f"speaker{'s' * (len(corpus.speakers) > 1)}, {', '.join(corpus.languages)}: {corpus.path}"
     )
-    emit(result, lambda console: console.print(summary, markup=False))
+    emit(result, lambda console: console.print(summary))
     if corpus.spoken < corpus.clips:
         say(f"{corpus.clips - corpus.spoken:,} of them existed already")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,8 @@ from myxtts.cli.options import command
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
+    from myxtts.performance.run_timing import RunReading
+    from myxtts.performance.sampling import Reading
     from myxtts.performance.statistics import Summary
 
 _SHORTEST_INTERVAL = 0.1
@@ -25,16 +27,11 @@ _SHORTEST_INTERVAL = 0.1
 @command()
 def monitor(
     run: Annotated[
-        Path | None,
-        typer.Option("--run", help="Folder of a training run: also show how much of its time waits for data."),
+        Path | None, typer.Option(help="Folder of a training run: also show how much of its time waits for data.")
     ] = None,
-    log_file: Annotated[
-        Path | None, typer.Option("--log-file", help="Write every reading to this file, .csv or .jsonl.")
-    ] = None,
-    duration: Annotated[
-        float | None, typer.Option("--duration", help="Seconds to watch; default: until Ctrl-C.")
-    ] = None,
-    interval: Annotated[float, typer.Option("--interval", help="Seconds between readings.")] = 1.0,
+    log_file: Annotated[Path | None, typer.Option(help="Write every reading to this file, .csv or .jsonl.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds to watch; default: until Ctrl-C.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between readings.")] = 1.0,
 ) -> None:
     """Watch GPUs, CPUs, memory and disks, and how much of a run's time waits for data.
 
@@ -66,7 +63,7 @@ def monitor(
         stack.callback(machine.close)
         if machine.gpu_unavailable is not None:
             output.say(f"no NVIDIA GPU to show ({machine.gpu_unavailable}); showing the rest of the machine")
-        show = _Screen(stack, visible=not (output.chosen.as_json or output.chosen.quiet), with_run=timing is not None)
+        show = _display(stack, with_run=timing is not None)
         log: MetricsLog | None = None
         try:
             for _ in _ticks(interval, duration):
@@ -107,28 +104,21 @@ def _ticks(interval: float, duration: float | None) -> Iterator[None]:
         yield
 
 
-class _Screen:
-    """Shows readings: as a view that is redrawn, as lines, or not at all."""
+def _display(stack: ExitStack, with_run: bool) -> Callable[[Reading, RunReading | None], None]:
+    """Shows a reading of machine and run: as a view that is redrawn, as lines, or not at all."""
+    from myxtts.cli.monitor_display import live_view, plain_line
 
-    def __init__(self, stack: ExitStack, visible: bool, with_run: bool) -> None:
-        self._with_run = with_run
-        self._console = Console(highlight=False, soft_wrap=True)
-        self._visible = visible
-        self._live: Live | None = None
-        if visible and self._console.is_terminal:
-            self._live = stack.enter_context(Live(console=self._console, auto_refresh=False, transient=True))
-
-    def __call__(self, reading: Any, run: Any) -> None:
-        from myxtts.cli.monitor_display import live_view, plain_line
-
-        if self._live is not None:
-            self._live.update(live_view(reading, run, self._with_run), refresh=True)
-        elif self._visible:
-            print(plain_line(reading, run, self._with_run), flush=True)
+    console = Console(highlight=False, soft_wrap=True)
+    if output.chosen.as_json or output.chosen.quiet:
+        return lambda reading, run: None
+    if not console.is_terminal:
+        return lambda reading, run: print(plain_line(reading, run, with_run), flush=True)
+    live = stack.enter_context(Live(console=console, auto_refresh=False, transient=True))
+    return lambda reading, run: live.update(live_view(reading, run, with_run), refresh=True)
 
 
 def _render(out: Console, summary: dict[str, Summary]) -> None:
     if not summary:
         return
     rows = [(name, *(f"{value:,.1f}" for value in (one.mean, one.p95, one.maximum))) for name, one in summary.items()]
-    out.print(output.table_text(("", "mean", "p95", "max"), rows), markup=False)
+    out.print(output.table_text(("", "mean", "p95", "max"), rows))

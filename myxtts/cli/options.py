@@ -40,21 +40,15 @@ class ConfigOptions:
     A field has the name of its key. None, or False for a switch, means that the option was not given.
     """
 
-    data_path: Annotated[Path | None, data_option("--data-path", help="Folder of the data set.")] = None
-    language: Annotated[
-        str | None, data_option("--language", help="Language of clips that do not name one, e.g. fa.")
-    ] = None
-    preprocessing_mode: Annotated[
-        str | None, data_option("--preprocessing-mode", help="auto, precompute or runtime.")
-    ] = None
-    batch_size: Annotated[int | None, data_option("--batch-size", help="Clips per batch.")] = None
+    data_path: Annotated[Path | None, data_option(help="Folder of the data set.")] = None
+    language: Annotated[str | None, data_option(help="Language of clips that do not name one, e.g. fa.")] = None
+    preprocessing_mode: Annotated[str | None, data_option(help="auto, precompute or runtime.")] = None
+    batch_size: Annotated[int | None, data_option(help="Clips per batch.")] = None
     num_workers: Annotated[
-        int | None, data_option("--num-workers", help="Parallel workers; default: the CPUs this process may use.")
+        int | None, data_option(help="Parallel workers; default: the CPUs this process may use.")
     ] = None
-    prefetch_buffer_size: Annotated[
-        int | None, data_option("--prefetch-buffer-size", help="Batches to prepare ahead.")
-    ] = None
-    cache_dir: Annotated[Path | None, data_option("--cache-dir", help="Folder of the feature stores.")] = None
+    prefetch_buffer_size: Annotated[int | None, data_option(help="Batches to prepare ahead.")] = None
+    cache_dir: Annotated[Path | None, data_option(help="Folder of the feature stores.")] = None
     disable_tf_native_loading: Annotated[
         bool, data_option("--disable-tf-native-loading", help="Load batches through Python, one at a time.")
     ] = False
@@ -66,25 +60,19 @@ class ConfigOptions:
         data_option("--disable-cpu-gpu-overlap", help="Load each batch only when the step needs it; for debugging."),
     ] = False
 
-    config: Annotated[Path | None, config_option("--config", help="Configuration file (YAML).")] = None
-    preset: Annotated[str | None, config_option("--preset", help=f"One of {', '.join(preset_names())}.")] = None
+    config: Annotated[Path | None, config_option(help="Configuration file (YAML).")] = None
+    preset: Annotated[str | None, config_option(help=f"One of {', '.join(preset_names())}.")] = None
     settings: Annotated[
-        list[str] | None,
-        config_option("--set", metavar="KEY=VALUE", help="Set any configuration key; repeatable."),
+        list[str] | None, config_option("--set", metavar="KEY=VALUE", help="Set any configuration key; repeatable.")
     ] = None
 
-    epochs: Annotated[int | None, run_option("--epochs", help="Passes over the training clips.")] = None
-    max_steps: Annotated[int | None, run_option("--max-steps", help="Optimizer steps, instead of epochs.")] = None
-    checkpoint_dir: Annotated[
-        Path | None, run_option("--checkpoint-dir", help="Folder of the run; default: ./runs/default.")
-    ] = None
-    optimization_level: Annotated[
-        str | None, run_option("--optimization-level", help="basic, enhanced or experimental.")
-    ] = None
-    device: Annotated[str | None, run_option("--device", help="auto, cpu or gpu.")] = None
+    epochs: Annotated[int | None, run_option(help="Passes over the training clips.")] = None
+    max_steps: Annotated[int | None, run_option(help="Optimizer steps, instead of epochs.")] = None
+    checkpoint_dir: Annotated[Path | None, run_option(help="Folder of the run; default: ./runs/default.")] = None
+    optimization_level: Annotated[str | None, run_option(help="basic, enhanced or experimental.")] = None
+    device: Annotated[str | None, run_option(help="auto, cpu or gpu.")] = None
     seed: Annotated[
-        int | None,
-        run_option("--seed", help="Seed of the initial weights, the order of the clips and the noise; default: 0."),
+        int | None, run_option(help="Seed of the initial weights, the order of the clips and the noise; default: 0.")
     ] = None
     deterministic: Annotated[
         bool, run_option("--deterministic", help="The same seed gives the same losses, bit for bit; slower.")

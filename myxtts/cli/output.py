@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -52,7 +51,7 @@ def emit(result: Mapping[str, Any], render: Callable[[Console], None]) -> None:
     if chosen.as_json:
         print(json.dumps(result, ensure_ascii=False, indent=2, default=str))
     else:
-        render(Console(highlight=False, soft_wrap=True))
+        render(Console(highlight=False, soft_wrap=True, markup=False))
 
 
 def say(message: str) -> None:
@@ -114,9 +113,7 @@ class StageProgress:
     def __enter__(self) -> StageProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def stage(self, name: str, clips: int) -> None:

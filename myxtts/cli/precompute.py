@@ -62,7 +62,7 @@ def _render(out: Console, done: PrecomputeResult) -> None:
     from myxtts.data.store.folder import readable_bytes
 
     def line(label: str, text: str) -> None:
-        out.print(f"{label:<{_LABEL_WIDTH}}{text}", markup=False)
+        out.print(f"{label:<{_LABEL_WIDTH}}{text}")
 
     line("store", f"{done.version}{'' if done.published else ' (up to date)'}")
     line("clips", f"{done.clips:,} ({readable_bytes(done.size_bytes)})")

@@ -33,13 +33,13 @@ _PARTS_PROGRAMS = 9
 @command("data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "config", "preset", "settings")
 def profile(
     given: ConfigOptions,
-    num_batches: Annotated[int, typer.Option("--num-batches", min=1, help="Batches to load.")] = 100,
-    calls: Annotated[int, typer.Option("--calls", min=1, help="How often to call each part of the step.")] = 10,
+    num_batches: Annotated[int, typer.Option(min=1, help="Batches to load.")] = 100,
+    calls: Annotated[int, typer.Option(min=1, help="How often to call each part of the step.")] = 10,
     model: Annotated[
         bool, typer.Option("--model/--no-model", help="Also measure the model's step, or only loading.")
     ] = True,
     trace_dir: Annotated[
-        Path | None, typer.Option("--trace-dir", help="Write a TensorFlow profiler trace for TensorBoard here.")
+        Path | None, typer.Option(help="Write a TensorFlow profiler trace for TensorBoard here.")
     ] = None,
 ) -> None:
     """Measure how long batches take to load, and each part of the model's step.
@@ -49,7 +49,10 @@ def profile(
     Example: myxtts profile --data-path ./data/ljspeech --num-batches 200
     """
     if trace_dir is not None:
-        _make_folder(trace_dir)
+        try:
+            trace_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--trace-dir {trace_dir}: cannot be made ({error.strerror})") from None
     machine = resolve_for_machine(given)
     resolved, dataset = machine.config, machine.dataset
     from myxtts.training.device import prepare_device
@@ -59,7 +62,12 @@ def profile(
         source = dataset.batches("train", resolved, bar)
     mode = dataset.prepare(config=resolved).mode
     loading, batch = _load(source, source.dataset(seed=resolved.training.seed), num_batches)
-    parts = _measure_step(resolved, batch, device, calls) if model else None
+    parts = None
+    if model:
+        from myxtts.training.step_parts import measure_parts
+
+        with loading_errors(), progress("compiling", _PARTS_PROGRAMS, "programs") as compiling:
+            parts = measure_parts(resolved, batch, device, calls, lambda name: compiling.advance())
     if trace_dir is not None:
         _trace(trace_dir, resolved, source, device, min(num_batches, _TRACED_BATCHES), model)
     result: dict[str, Any] = {
@@ -94,13 +102,6 @@ def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tu
     return loading, examples[seen.most_common(1)[0][0]]
 
 
-def _measure_step(config: XTTSConfig, batch: Batch, device: Device, calls: int) -> StepParts:
-    from myxtts.training.step_parts import measure_parts
-
-    with loading_errors(), progress("compiling", _PARTS_PROGRAMS, "programs") as bar:
-        return measure_parts(config, batch, device, calls, lambda name: bar.advance())
-
-
 def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device, batches: int, model: bool) -> None:
     """Records loading, and steps if `model`, with TensorFlow's profiler; without compilation."""
     import tensorflow as tf
@@ -122,13 +123,6 @@ def _trace(folder: Path, config: XTTSConfig, source: BatchSource, device: Device
     say(f"trace of {batches} batches in {folder}; 'tensorboard --logdir {folder}' shows it (needs the xprof package)")
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--trace-dir {folder}: cannot be made ({error.strerror})") from None
-
-
 def _render(
     out: Console,
     config: XTTSConfig,
@@ -139,7 +133,7 @@ def _render(
     trace_dir: Path | None,
 ) -> None:
     def line(label: str, text: str) -> None:
-        out.print(f"{label:<{_WIDTH}}{text}".rstrip(), markup=False)
+        out.print(f"{label:<{_WIDTH}}{text}".rstrip())
 
     times = loading.times
     line("loading", f"{loading.verdict}: {times.mean:.1f} ms per batch (good under 100 ms, slow above 500 ms)")

@@ -43,12 +43,10 @@ class SimulationOptions:
     """Which GPU to simulate: a known one, or one whose step time is known."""
 
     simulate: Annotated[
-        str | None,
-        _simulation_option("--simulate", metavar="GPU", help="Simulate this GPU, e.g. rtx4090, rtx3060 or a100."),
+        str | None, _simulation_option(metavar="GPU", help="Simulate this GPU, e.g. rtx4090, rtx3060 or a100.")
     ] = None
     simulate_step_ms: Annotated[
-        float | None,
-        _simulation_option("--simulate-step-ms", help="Simulate a GPU whose step takes this many milliseconds."),
+        float | None, _simulation_option(help="Simulate a GPU whose step takes this many milliseconds.")
     ] = None
 
     def require_valid(self) -> None:
@@ -72,31 +70,27 @@ class SimulationOptions:
     def gpu(self, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
         """The GPU to simulate, with its step time for the batches of `source`.
 
+        The step time of a known GPU is estimated from the floating-point operations of the step.
         If nobody chose a model, the step is that of the model which MyXTTS trains on a GPU.
         """
         if self.simulate_step_ms is not None:
             step_ms = self.simulate_step_ms
             return SimulatedGpu(f"{step_ms:g} ms", step_ms / 1e3, f"a GPU whose step takes {step_ms:g} ms")
+        from myxtts.models.create import create_model
+        from myxtts.training.step_parts import step_flops
+
         assert self.simulate is not None
-        return _estimate(self.simulate, resolved, source)
-
-
-def _estimate(name: str, resolved: ResolvedConfig, source: BatchSource) -> SimulatedGpu:
-    """A known GPU, with its step time estimated from the floating-point operations of the step."""
-    from myxtts.models.create import create_model
-    from myxtts.training.step_parts import step_flops
-
-    gpu = known_gpu(name)
-    clips, frames, tokens = source.plan.batch_shapes().mean(axis=0).tolist()
-    config = resolved.config
-    if resolved.sources["model.size"].startswith(("default", "automatic")):
-        config = config.model_copy(update={"model": config.model.model_copy(update={"size": _GPU_MODEL})})
-    flops = step_flops(create_model(config), round(clips), frames, tokens, source.reference_frames)
-    seconds = gpu.step_seconds(flops)
-    return SimulatedGpu(
-        gpu.name,
-        seconds,
-        f"{gpu.name}, model {config.model.size}, {clips:.0f} clips × {frames:.0f} frames × {tokens:.0f} tokens: "
-        f"{flops / 1e12:.2f} TFLOP at {100 * ASSUMED_SHARE_OF_PEAK:.0f} % of {gpu.peak_teraflops:g} TFLOP/s, "
-        f"{1e3 * seconds:.1f} ms per step",
-    )
+        gpu = known_gpu(self.simulate)
+        clips, frames, tokens = source.plan.batch_shapes().mean(axis=0).tolist()
+        config = resolved.config
+        if resolved.sources["model.size"].startswith(("default", "automatic")):
+            config = config.model_copy(update={"model": config.model.model_copy(update={"size": _GPU_MODEL})})
+        flops = step_flops(create_model(config), round(clips), frames, tokens, source.reference_frames)
+        seconds = gpu.step_seconds(flops)
+        return SimulatedGpu(
+            gpu.name,
+            seconds,
+            f"{gpu.name}, model {config.model.size}, {clips:.0f} clips × {frames:.0f} frames × {tokens:.0f} tokens: "
+            f"{flops / 1e12:.2f} TFLOP at {100 * ASSUMED_SHARE_OF_PEAK:.0f} % of {gpu.peak_teraflops:g} TFLOP/s, "
+            f"{1e3 * seconds:.1f} ms per step",
+        )

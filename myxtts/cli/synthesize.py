@@ -23,35 +23,28 @@ class SpeechOptions:
     """What to speak, how, and where to write it."""
 
     checkpoint: CheckpointOption
-    text: Annotated[str | None, typer.Option("--text", help="Text to speak.")] = None
-    text_file: Annotated[Path | None, typer.Option("--text-file", help="File with the text to speak, in UTF-8.")] = (
-        None
-    )
+    text: Annotated[str | None, typer.Option(help="Text to speak.")] = None
+    text_file: Annotated[Path | None, typer.Option(help="File with the text to speak, in UTF-8.")] = None
     language: Annotated[
-        str | None, typer.Option("--language", help="Language of the text, e.g. fa; default: the checkpoint's.")
+        str | None, typer.Option(help="Language of the text, e.g. fa; default: the checkpoint's.")
     ] = None
-    speed: Annotated[float, typer.Option("--speed", help="0.25 to 4; 2 is twice as fast.")] = 1.0
+    speed: Annotated[float, typer.Option(help="0.25 to 4; 2 is twice as fast.")] = 1.0
     seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", min=0, max=2**31 - 1, help="Other seeds speak a little differently (flow decoder only)."
-        ),
+        int, typer.Option(min=0, max=2**31 - 1, help="Other seeds speak a little differently (flow decoder only).")
     ] = 0
-    output: Annotated[Path, typer.Option("--output", help="WAV file to write.")] = Path("out.wav")
+    output: Annotated[Path, typer.Option(help="WAV file to write.")] = Path("out.wav")
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Write a picture (PNG) of the mel and the alignment to this file.")
+        Path | None, typer.Option(help="Write a picture (PNG) of the mel and the alignment to this file.")
     ] = None
     config: Annotated[
-        Path | None, typer.Option("--config", help="Fail if the checkpoint was trained with another configuration.")
+        Path | None, typer.Option(help="Fail if the checkpoint was trained with another configuration.")
     ] = None
 
 
 @command()
 def synthesize(
     speech: SpeechOptions,
-    reference: Annotated[
-        Path | None, typer.Option("--reference", help="Recording of the voice to speak with.")
-    ] = None,
+    reference: Annotated[Path | None, typer.Option(help="Recording of the voice to speak with.")] = None,
 ) -> None:
     """Speak a text with a trained voice.
 
@@ -62,8 +55,7 @@ def synthesize(
 
 @command()
 def clone_voice(
-    speech: SpeechOptions,
-    reference: Annotated[Path, typer.Option("--reference", help="Recording of the voice to speak with.")],
+    speech: SpeechOptions, reference: Annotated[Path, typer.Option(help="Recording of the voice to speak with.")]
 ) -> None:
     """Speak a text with the voice of a recording of a few seconds.
 
@@ -119,11 +111,10 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     def render(console: Console) -> None:
         console.print(
             f"{output}: {seconds:.1f} s of speech in {compute:.2f} s "
-            f"(real-time factor {compute / seconds:.3f}, {seconds / compute:.0f} times faster than speech)",
-            markup=False,
+            f"(real-time factor {compute / seconds:.3f}, {seconds / compute:.0f} times faster than speech)"
         )
         if plot is not None:
-            console.print(f"{plot}: mel and alignment", markup=False)
+            console.print(f"{plot}: mel and alignment")
 
     emit(result, render)
 

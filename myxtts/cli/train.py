@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,21 +28,16 @@ if TYPE_CHECKING:
 def train(
     given: ConfigOptions,
     train_data: Annotated[
-        Path | None, data_option("--train-data", help="Folder or metadata file of a separate training set.")
+        Path | None, data_option(help="Folder or metadata file of a separate training set.")
     ] = None,
-    val_data: Annotated[
-        Path | None, data_option("--val-data", help="Folder or metadata file of its validation set.")
-    ] = None,
+    val_data: Annotated[Path | None, data_option(help="Folder or metadata file of its validation set.")] = None,
     auto_batch: Annotated[
         bool, data_option("--auto-batch", help="Find the largest batches that fit into memory.")
     ] = False,
-    save_config: Annotated[
-        Path | None, config_option("--save-config", help="Write the configuration in effect to this file.")
-    ] = None,
+    save_config: Annotated[Path | None, config_option(help="Write the configuration in effect to this file.")] = None,
     resume: Annotated[bool, run_option("--resume", help="Continue the run in the checkpoint folder.")] = False,
     init_from: Annotated[
-        Path | None,
-        run_option("--init-from", help="Start with the weights of this checkpoint, e.g. of another voice."),
+        Path | None, run_option(help="Start with the weights of this checkpoint, e.g. of another voice.")
     ] = None,
 ) -> None:
     """Train a voice. Without a configuration, settings are chosen for this machine.
@@ -168,9 +162,7 @@ class TrainingDisplay:
     def __enter__(self) -> TrainingDisplay:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
+from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine, say_compiling
 from myxtts.cli.options import ConfigOptions, command, write_config
 from myxtts.cli.output import StageProgress, emit, say, table_text
 from myxtts.cli.simulated_gpu import SimulationOptions
@@ -27,19 +27,15 @@ _NOTHING = "–"
 def tune(
     given: ConfigOptions,
     simulation: SimulationOptions,
-    time_budget: Annotated[
-        float, typer.Option("--time-budget", min=1, help="Seconds that the whole search may take.")
-    ] = 300.0,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps per measurement.")] = 20,
+    time_budget: Annotated[float, typer.Option(min=1, help="Seconds that the whole search may take.")] = 300.0,
+    steps: Annotated[int, typer.Option(min=1, help="Steps per measurement.")] = 20,
     frame_budget: Annotated[
         bool,
         typer.Option(
             "--frame-budget/--no-frame-budget", help="Also try other batch sizes, or keep the configured one."
         ),
     ] = True,
-    output: Annotated[
-        Path | None, typer.Option("--output", help="Write the best configuration to this file.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the best configuration to this file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Try workers, prefetch, precision and frame budget, and keep what is measurably faster.
@@ -84,10 +80,6 @@ def _search(
 
     config = resolved.config
     device = prepare_device(config.training)
-
-    def compiling(shape: tuple[int, int, int]) -> None:
-        say(f"compiling the step for {' × '.join(map(str, shape))}")
-
     step_seconds = None
     try:
         if simulation.given:
@@ -95,7 +87,7 @@ def _search(
             gpu = simulation.gpu(resolved, source)
             say(f"simulated: {gpu.assumption}")
             step_seconds = gpu.step_seconds
-        with TuningTrial(config, device, steps, step_seconds, bar, compiling, resolved.dataset) as trial:
+        with TuningTrial(config, device, steps, step_seconds, bar, say_compiling, resolved.dataset) as trial:
             # A simulated step takes the same time for every batch, so it cannot compare batch sizes.
             tried = axes(config, trial.source({}), frame_budget and not simulation.given)
             tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))
@@ -122,13 +114,13 @@ def _render(out: Console, tuned: TuningResult, unit: str, output: Path | None) -
         else:
             gain = f"{100 * (trial.rate / start - 1):+.1f} %" if start else _NOTHING
             rows.append((_name(trial), f"{trial.rate:,.1f}", gain))
-    out.print(table_text(("setting", unit, "gain"), rows), markup=False)
+    out.print(table_text(("setting", unit, "gain"), rows))
     for line in _conclusion(tuned):
-        out.print(line, markup=False)
+        out.print(line)
     if output is not None:
-        out.print(f"written to {output}", markup=False)
+        out.print(f"written to {output}")
     elif tuned.changes:
-        out.print("--output writes these settings into a configuration file", markup=False)
+        out.print("--output writes these settings into a configuration file")
 
 
 def _conclusion(tuned: TuningResult) -> list[str]:

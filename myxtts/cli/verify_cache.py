@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,9 +47,7 @@ def _to_dict(checked: StoreCheck, quick: bool) -> dict[str, Any]:
         "store": str(examination.version),
         "check": "quick" if quick else "full",
         "clips": examination.clips,
-        "damaged": [
-            {"file": damage.file, "clip": damage.clip, "reason": damage.reason} for damage in examination.damage
-        ],
+        "damaged": [asdict(damage) for damage in examination.damage],
         "repaired": None if checked.repair is None else checked.repair.to_dict(),
     }
 
@@ -59,12 +58,12 @@ def _render(out: Console, checked: StoreCheck, quick: bool) -> None:
     examination = checked.examination
     what = "sizes, index and manifest" if quick else "every byte"
     verdict = "no damage" if examination.sound else f"{len(examination.damage):,} damaged"
-    out.print(f"{examination.version}: {examination.clips:,} clips, {what}: {verdict}", markup=False)
+    out.print(f"{examination.version}: {examination.clips:,} clips, {what}: {verdict}")
     for damage in examination.damage:
-        out.print(f"  {damage}", markup=False)
+        out.print(f"  {damage}")
     if checked.repair is not None:
         done = checked.repair
         counts = [f"{counts.computed:,} {COLUMNS[name].plural}" for name, counts in done.columns.items()]
-        out.print(f"repaired in {done.version}: {' and '.join(counts)} computed again", markup=False)
+        out.print(f"repaired in {done.version}: {' and '.join(counts)} computed again")
     elif not examination.sound:
-        out.print("--fix computes the damaged clips again", markup=False)
+        out.print("--fix computes the damaged clips again")

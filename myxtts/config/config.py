@@ -20,20 +20,9 @@ from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
 from myxtts.errors import ConfigError
 
 __all__ = [
-    "ALIASES",
-    "LEVELS",
-    "LEVEL_KEY",
-    "SECTIONS",
-    "DataConfig",
-    "ModelConfig",
-    "TrainingConfig",
-    "XTTSConfig",
-    "create_default_config",
-    "level_settings",
-    "section_of",
-    "to_config_error",
-    "valid_keys",
-]
+    "ALIASES", "LEVELS", "LEVEL_KEY", "SECTIONS", "DataConfig", "ModelConfig", "TrainingConfig", "XTTSConfig",
+    "create_default_config", "level_settings", "section_of", "to_config_error", "valid_keys",
+]  # fmt: skip
 
 SECTIONS: dict[str, type[Section]] = {"model": ModelConfig, "data": DataConfig, "training": TrainingConfig}
 

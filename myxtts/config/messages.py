@@ -20,12 +20,7 @@ def nearest(key: str, valid: Iterable[str]) -> str:
 
 
 def describe(error: ValidationError, valid_keys: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """One (key, message) pair for each problem.
-
-    Args:
-        error: pydantic's error.
-        valid_keys: the keys of each section; under "", what is allowed at the top level.
-    """
+    """One (key, message) pair for each problem. `valid_keys` are by section; the top level is ""."""
     requirements: dict[str, list[str]] = {}
     inputs: dict[str, Any] = {}
     for item in error.errors():

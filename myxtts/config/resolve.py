@@ -12,15 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from myxtts.config.config import (
-    ALIASES,
-    LEVEL_KEY,
-    SECTIONS,
-    XTTSConfig,
-    level_settings,
-    section_of,
-    to_config_error,
-)
+from myxtts.config.config import ALIASES, LEVEL_KEY, SECTIONS, XTTSConfig, level_settings, section_of, to_config_error
 from myxtts.config.presets import load_preset
 from myxtts.config.yaml_file import Document, read_yaml
 from myxtts.hardware import Gpu, gpus
@@ -35,12 +27,6 @@ class ResolvedConfig:
 
     config: XTTSConfig
     sources: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class _Layer:
-    source: str
-    values: dict[str, Any]
 
 
 def resolve(
@@ -62,24 +48,22 @@ def resolve(
         ConfigError: with the file and line, or the option, of each wrong key or value.
     """
     document = read_yaml(yaml_path) if yaml_path is not None else None
-    chosen = []
+    layers: list[tuple[str, Mapping[str, Any]]] = []
     if preset is not None:
-        chosen.append(_Layer(f"preset {preset}", load_preset(preset)))
+        layers.append((f"preset {preset}", load_preset(preset)))
     if document is not None:
-        chosen.append(_Layer(document.path, document.values))
-    if command_line:
-        chosen.append(_Layer("command line", dict(command_line)))
+        layers.append((document.path, document.values))
+    layers.append(("command line", command_line or {}))
 
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for layer in chosen:
-        values = _flatten(layer.values)
+    for source, given in layers:
+        values = _flatten(given)
         # The settings of a level win over lower layers, but not over other settings of the same layer.
         level = level_settings(values)
         merged |= level | values
-        if level:
-            sources |= dict.fromkeys(level, f"{layer.source} (level {values[LEVEL_KEY]})")
-        sources |= dict.fromkeys(values, layer.source)
+        sources |= dict.fromkeys(level, f"{source} (level {values.get(LEVEL_KEY)})")
+        sources |= dict.fromkeys(values, source)
     if merged.get("data.auto_tune_performance", True) is not False and preset is None:
         if merged.get("training.device") == "cpu":
             machine = ()

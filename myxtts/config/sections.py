@@ -92,8 +92,7 @@ class DataConfig(Section):
     )
     wavs_dir: Name = Field("wavs", description="Folder of the audio files, relative to dataset_path")
     metadata_train_file: Name | None = Field(
-        None,
-        description="Metadata of a separate training set; needs metadata_eval_file, and replaces the splits",
+        None, description="Metadata of a separate training set; needs metadata_eval_file, and replaces the splits"
     )
     wavs_train_dir: Name | None = Field(None, description="Audio folder of the separate training set; none: wavs_dir")
     metadata_eval_file: Name | None = Field(None, description="Metadata of a separate validation set")
@@ -102,10 +101,7 @@ class DataConfig(Section):
     )
     train_split: Float = Field(0.95, gt=0, le=1, description="Share of clips for training")
     val_split: Float = Field(
-        0.05,
-        ge=0,
-        lt=1,
-        description="Share of clips for validation; the rest is the test split",
+        0.05, ge=0, lt=1, description="Share of clips for validation; the rest is the test split"
     )
     split_seed: Int = Field(
         0, ge=0, description="Seed of the split; the split of a clip depends only on this and on its id"
@@ -196,8 +192,7 @@ class DataConfig(Section):
     max_mel_frames: Int = Field(1024, ge=1, description="Longest clip, in mel frames (1024 frames are 11.9 s)")
     max_tokens: Int = Field(512, ge=1, description="Longest text, in tokens, with blanks")
     long_clips: Literal["skip", "crop"] = Field(
-        "skip",
-        description="Leave out clips over max_mel_frames or max_tokens (and report how many), or crop them",
+        "skip", description="Leave out clips over max_mel_frames or max_tokens (and report how many), or crop them"
     )
     num_buckets: Int = Field(
         6, ge=1, le=64, description="Number of batch shapes; each is compiled once, and more shapes mean less padding"
@@ -218,8 +213,7 @@ class DataConfig(Section):
         "auto", description="Batches to prepare ahead in host memory; auto: two per worker, 4 to 16"
     )
     use_tf_native_loading: bool = Field(
-        True,
-        description="Load in graph; false: through Python, one batch at a time (--disable-tf-native-loading)",
+        True, description="Load in graph; false: through Python, one batch at a time (--disable-tf-native-loading)"
     )
     prefetch_to_gpu: bool = Field(
         True, description="Copy batches to the GPU ahead of the step (--disable-gpu-prefetch)"

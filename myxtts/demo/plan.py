@@ -96,13 +96,7 @@ class Folders:
 
 
 def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Stage]:
-    """The stages, in order.
-
-    Args:
-        size: of the demo.
-        folders: of the demo.
-        reference: recording of a voice that was not trained on, for the size that clones a voice.
-    """
+    """The stages, in order. The size that clones a voice needs a `reference` recording of one not trained on."""
     config = ("--config", str(folders.config))
     languages = tuple(f"--language={language}" for language in size.languages)
     corpus = ("make-corpus", str(folders.corpus), f"--clips={size.clips}", f"--speakers={size.speakers}", *languages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class BatchStream:
         self.is_one_pass = iter(dataset) is dataset if isinstance(dataset, Iterator) else False
         self.passes = 0
 
-    def batches(self, dataset: Iterable[Any] | None = None) -> Iterator[Any]:
+    def batches(self, dataset: Iterable[Any] | None = None) -> Generator[Any]:
         """Batches from the beginning, of the dataset or of a variant of it."""
         dataset = self.dataset if dataset is None else dataset
         while True:
@@ -129,9 +129,8 @@ def _bytes(leaf: Any) -> int:
     shape = getattr(leaf, "shape", None)
     if shape is None:
         return 0
-    size = getattr(getattr(leaf, "dtype", None), "size", None) or getattr(
-        getattr(leaf, "dtype", None), "itemsize", None
-    )
+    dtype = getattr(leaf, "dtype", None)
+    size = getattr(dtype, "size", None) or getattr(dtype, "itemsize", None)
     return int(np.prod([int(one) for one in shape], dtype=np.int64)) * int(size or 4)
 
 

@@ -6,7 +6,7 @@ This uses only what a monitor has measured anyway, so it is a hint; `myxtts diag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
@@ -42,7 +42,7 @@ class CacheUse:
         return self.reused / total if total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {"reused": self.reused, "computed": self.computed, "efficiency": self.efficiency}
+        return asdict(self) | {"efficiency": self.efficiency}
 
     def __str__(self) -> str:
         total = self.reused + self.computed
@@ -111,14 +111,10 @@ def analyse(
 
 def _evidence(stall_share: float, step: Summary, machine: Mapping[str, Summary], cache: CacheUse | None) -> list[str]:
     lines = [f"input: {100 * stall_share:.1f} % of step time over {step.count:,} steps"]
-    variation = step.std / step.mean if step.mean else 0.0
-    judged = variation_verdict(variation)
-    lines.append(f"step time: {1e3 * step.mean:.1f} ms, std/mean {100 * variation:.0f} % ({judged})")
-    for name, label in (
-        ("cpu_percent", "CPUs"),
-        ("memory_percent", "memory"),
-        ("iowait_percent", "waiting for disks"),
-    ):
+    spread = step.std / step.mean if step.mean else 0.0
+    lines.append(f"step time: {1e3 * step.mean:.1f} ms, std/mean {100 * spread:.0f} % ({variation_verdict(spread)})")
+    loads = {"cpu_percent": "CPUs", "memory_percent": "memory", "iowait_percent": "waiting for disks"}
+    for name, label in loads.items():
         if name in machine:
             load = machine[name]
             lines.append(f"{label}: {load.mean:.0f} % on average, {load.p95:.0f} % at the 95th percentile")

@@ -16,9 +16,8 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from myxtts.hardware import CGROUP_ROOT, cgroup_folders
+from myxtts.hardware import CGROUP_ROOT, cgroup_folders, usable_cpu_numbers
 
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _NAP = 1e-3
@@ -78,8 +77,7 @@ class CpuUse:
 class CpuMeter:
     """Measures from `start` (or from its creation) to `read`.
 
-    Args:
-        without: number of a thread that does not count, because it belongs to the measurement.
+    The thread with the number `without` does not count: it belongs to the measurement.
     """
 
     def __init__(self, without: int | None = None) -> None:
@@ -113,13 +111,6 @@ class CpuMeter:
             cpus=len(self._cpus),
             machine_cpus=os.cpu_count() or 1,
         )
-
-
-def usable_cpu_numbers() -> frozenset[int]:
-    """The CPUs that the calling thread may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return frozenset(os.sched_getaffinity(0))
-    return frozenset(range(os.cpu_count() or 1))
 
 
 def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float]:
@@ -195,9 +186,7 @@ class LockProbe:
         self.thread = self._thread.native_id
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -51,16 +51,7 @@ def _timeline(diagnosis: Diagnosis) -> str:
     steps, stalls, each = _shortened(series.step_ms, series.stall_ms)
     # A single step spent compiling would make all others invisible.
     top = min(float(steps.max()), 4 * float(np.median(steps)) + 1e-9) or 1.0
-    width = (_WIDTH - 2 * _MARGIN) / len(steps)
-    inner = _HEIGHT - 2 * _MARGIN
-    shapes = []
-    for position, (step, stall) in enumerate(zip(steps.tolist(), stalls.tolist(), strict=True)):
-        tall = inner * min(step, top) / top
-        waits = tall * stall / step if step else 0.0
-        left = _MARGIN + position * width
-        shapes.append(_bar(left, width, _MARGIN + inner - (tall - waits), tall - waits, "var(--accent)"))
-        if waits > 0.05:
-            shapes.append(_bar(left, width, _MARGIN + inner - tall, waits, "var(--bad)"))
+    shapes = _bars(np.minimum(steps, top) / top, stalls / np.maximum(steps, 1e-9))
     of = f"means of {each} steps" if each > 1 else "one bar a step"
     caption = (
         f"Time per step, {of}: working (blue), waiting for data (red). The full height is {number(top)} ms; "
@@ -84,14 +75,7 @@ def _distribution(diagnosis: Diagnosis) -> str:
     places = np.clip(np.digitize(steps, edges) - 1, 0, _BINS - 1)
     counts = np.bincount(places, minlength=_BINS)
     waits = np.bincount(places, weights=stalls / np.maximum(steps, 1e-9), minlength=_BINS)
-    width, inner = (_WIDTH - 2 * _MARGIN) / _BINS, _HEIGHT - 2 * _MARGIN
-    shapes = []
-    for place, (count, waiting) in enumerate(zip(counts.tolist(), waits.tolist(), strict=True)):
-        tall = inner * count / max(1, int(counts.max()))
-        red = tall * waiting / count if count else 0.0
-        left = _MARGIN + place * width
-        shapes.append(_bar(left, width, _MARGIN + inner - tall, red, "var(--bad)"))
-        shapes.append(_bar(left, width, _MARGIN + inner - (tall - red), tall - red, "var(--accent)"))
+    shapes = _bars(counts / max(1, int(counts.max())), waits / np.maximum(counts, 1))
     p50, p95, p99 = np.quantile(steps, [0.5, 0.95, 0.99])
     caption = (
         f"How many steps took how long, from 0 to {number(edges[-1])} ms; red is the part spent waiting. "
@@ -161,9 +145,15 @@ def _svg(shapes: Sequence[str], description: str) -> str:
     )
 
 
-def _bar(left: float, width: float, top: float, height: float, colour: str) -> str:
-    gap = 0.12 * width
-    return (
-        f'<rect x="{left + gap / 2:.2f}" y="{top:.2f}" width="{width - gap:.2f}" '
-        f'height="{max(0.0, height):.2f}" fill="{colour}"/>'
-    )
+def _bars(heights: np.ndarray, red_shares: np.ndarray) -> list[str]:
+    """Bars side by side, of heights from 0 to 1, each with a share of it in red at its top."""
+    width, inner = (_WIDTH - 2 * _MARGIN) / len(heights), _HEIGHT - 2 * _MARGIN
+    shapes = []
+    for place, (height, share) in enumerate(zip(heights.tolist(), red_shares.tolist(), strict=True)):
+        left, tall, red = _MARGIN + (place + 0.06) * width, inner * height, inner * height * share
+        for top, part, colour in ((tall, red, "var(--bad)"), (tall - red, tall - red, "var(--accent)")):
+            shapes.append(
+                f'<rect x="{left:.2f}" y="{_MARGIN + inner - top:.2f}" width="{0.88 * width:.2f}" '
+                f'height="{max(0.0, part):.2f}" fill="{colour}"/>'
+            )
+    return shapes

@@ -5,10 +5,10 @@ Each experiment compares with a control measured in the same way, right before o
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -42,49 +42,22 @@ class _ThreadAhead:
         self._batches = batches
 
     def __iter__(self) -> Iterator[Any]:
-        ready: queue.Queue[tuple[bool, Any]] = queue.Queue(self._batches)
-        stop = threading.Event()
-
-        def put(item: tuple[bool, Any]) -> bool:
-            while not stop.is_set():
-                try:
-                    ready.put(item, timeout=0.1)
-                    return True
-                except queue.Full:
-                    pass
-            return False
-
-        def work() -> None:
-            try:
-                for batch in self._dataset:
-                    if not put((True, batch)):
-                        return
-                put((False, None))
-            except BaseException as error:
-                put((False, error))
-
-        threading.Thread(target=work, name="prefetch", daemon=True).start()
+        batches, end = iter(self._dataset), object()
+        thread = ThreadPoolExecutor(1, "prefetch")
         try:
-            while True:
-                more, item = ready.get()
-                if not more:
-                    if item is not None:
-                        raise item
-                    return
-                yield item
+            # One more than is kept ready: the one that the thread is making.
+            ready = deque(thread.submit(next, batches, end) for _ in range(self._batches + 1))
+            while (batch := ready.popleft().result()) is not end:
+                ready.append(thread.submit(next, batches, end))
+                yield batch
         finally:
-            stop.set()
+            thread.shutdown(wait=False, cancel_futures=True)
 
 
 def speed_up_by_parallelism(node: Node, options: tf.data.Options) -> float | None:
-    """How many times faster a map or interleave gives its elements with many calls at once.
+    """How many times faster a map or interleave gives its elements with many calls at once; None: it cannot be tried.
 
-    Args:
-        node: the map or interleave.
-        options: of the whole pipeline; a part of it has none by itself.
-
-    Returns:
-        None if that cannot be tried.
+    The options are those of the whole pipeline; a part of it has none by itself.
     """
     faster = _more_parallel(node.dataset)
     if faster is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from myxtts.performance.cpu_use import CpuUse
-from myxtts.performance.graph_nodes import Node, slowest_node, stages
+from myxtts.performance.graph_nodes import Node, slowest_node, stage_seconds, stages
 from myxtts.performance.replay_comparison import ReplayComparison
 
 # From here on a share is most of something.
@@ -151,7 +151,7 @@ class InputFacts:
 
     def removed_without(self, node: Node, saved: float) -> float:
         """The share of the stall that goes if this node blocks `saved` seconds less per batch."""
-        times = [(stage.seconds, node in stage.nodes) for stage in stages(self.alone.nodes)]
+        times = [(stage_seconds(stage), node in stage) for stage in stages(self.alone.nodes)]
         before = max(seconds for seconds, _ in times)
         after = max(max(0.0, seconds - saved) if hit else seconds for seconds, hit in times)
         return self.removed(after / before if before else 1.0)

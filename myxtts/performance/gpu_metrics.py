@@ -64,10 +64,7 @@ class GpuReading:
 
 
 class GpuReader:
-    """Reads all GPUs that the driver knows.
-
-    Args:
-        nvml: the functions of `pynvml`.
+    """Reads all GPUs that the driver knows, with the functions of `pynvml`.
 
     Attributes:
         unavailable: why there is nothing to read, in NVML's words, or None.

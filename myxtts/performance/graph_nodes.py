@@ -26,17 +26,9 @@ if TYPE_CHECKING:
 
 _ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
 _REWRITES = (
-    "filter_fusion",
-    "filter_parallelization",
-    "inject_prefetch",
-    "map_and_batch_fusion",
-    "map_and_filter_fusion",
-    "map_fusion",
-    "map_parallelization",
-    "noop_elimination",
-    "parallel_batch",
-    "shuffle_and_repeat_fusion",
-)
+    "filter_fusion", "filter_parallelization", "inject_prefetch", "map_and_batch_fusion", "map_and_filter_fusion",
+    "map_fusion", "map_parallelization", "noop_elimination", "parallel_batch", "shuffle_and_repeat_fusion",
+)  # fmt: skip
 _SUFFIX = re.compile(r"V\d+$")
 _PREFIX = re.compile(r"^(Forever|Finite|Empty)")
 
@@ -81,16 +73,12 @@ class Node:
         return NodeTime(self.name, 1e3 * self.seconds, self.parallelism, self.calls, share)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Nodes that work one after the other in one thread, or one node with threads of its own."""
+Stage = Sequence[Node]  # nodes that work one after the other in one thread, or one node with threads of its own
 
-    nodes: tuple[Node, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Per batch."""
-        return sum(node.blocking for node in self.nodes)
+def stage_seconds(stage: Stage) -> float:
+    """Per batch."""
+    return sum(node.blocking for node in stage)
 
 
 def stages(nodes: Sequence[Node]) -> list[Stage]:
@@ -101,22 +89,22 @@ def stages(nodes: Sequence[Node]) -> list[Stage]:
         if node.kind not in _ASYNCHRONOUS:
             current.append(node)
             continue
-        found.append(Stage(tuple(current)))
+        found.append(current)
         if node.kind == "Prefetch":
             current = [node]
         else:
-            found.append(Stage((node,)))
+            found.append([node])
             current = []
-    found.append(Stage(tuple(current)))
-    return [stage for position, stage in enumerate(found) if stage.nodes or position == 0]
+    found.append(current)
+    return [stage for position, stage in enumerate(found) if stage or position == 0]
 
 
 def slowest_node(nodes: Sequence[Node]) -> Node | None:
     """The node that the pipeline's slowest stage spends most time in."""
     if not nodes:
         return None
-    slowest = max(stages(nodes), key=lambda stage: stage.seconds)
-    return max(slowest.nodes, key=lambda node: node.seconds, default=None)
+    slowest = max(stages(nodes), key=stage_seconds)
+    return max(slowest, key=lambda node: node.seconds, default=None)
 
 
 def host_part(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -164,9 +152,6 @@ def kind_of(dataset: Any) -> str:
 
 class TimedPipeline:
     """A pipeline whose nodes' times can be read while it runs.
-
-    Args:
-        dataset: any pipeline that gives batches.
 
     Attributes:
         batches: its iterator.
@@ -223,9 +208,9 @@ def with_python(nodes: Sequence[Node], seconds: dict[str, float]) -> list[Node]:
     """The nodes with the time per batch of their Python functions, given by the functions' tokens."""
     counted = []
     for node in nodes:
-        tokens = _tokens(node.dataset) if node.dataset is not None else ()
-        inside = sum(seconds.get(token, 0.0) for token in tokens)
-        counted.append(replace(node, python_seconds=inside))
+        calls = python_operations(node.dataset) if node.dataset is not None else ()
+        tokens = {call.attr["token"].s.decode() for call in calls}
+        counted.append(replace(node, python_seconds=sum(seconds.get(token, 0.0) for token in tokens)))
     return counted
 
 
@@ -233,10 +218,6 @@ def _node_name(kind: str, dataset: Any) -> str:
     function = getattr(getattr(dataset, "_map_func", None), "_func", None)
     given = getattr(dataset, "_name", None) or getattr(function, "__name__", "")
     return f"{kind} {given}" if given and given != "<lambda>" else kind
-
-
-def _tokens(dataset: Any) -> set[str]:
-    return {operation.attr["token"].s.decode() for operation in python_operations(dataset)}
 
 
 def _take(written: list[Any], kind: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psutil
@@ -39,10 +39,6 @@ class HostReading:
     @property
     def memory_share(self) -> float:
         return self.memory_used / self.memory_total
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return asdict(self)
 
 
 class HostCounters(NamedTuple):

@@ -33,15 +33,7 @@ def investigate(
     buffer: ReplayBuffer,
     report: Callable[[str], None],
 ) -> InputFacts:
-    """Collects what is needed to name a culprit.
-
-    Args:
-        stream: the input.
-        step: what waits for it.
-        comparison: how long it waits.
-        buffer: some of the batches.
-        report: called with what is being measured.
-    """
+    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
     run = comparison.run
     waits_for_all = not stream.prepares_ahead and _is_synchronous(run)
     if stream.is_one_pass:

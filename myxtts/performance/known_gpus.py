@@ -39,12 +39,10 @@ class KnownGpu:
     """A GPU by its data sheet.
 
     Attributes:
-        key: its name on the command line.
         name: for people.
         peak_teraflops: dense tensor throughput, float16 in and float32 accumulated.
     """
 
-    key: str
     name: str
     peak_teraflops: float
 
@@ -62,4 +60,4 @@ def known_gpu(name: str) -> KnownGpu:
     key = name.lower().replace(" ", "").replace("-", "").replace("nvidia", "").replace("geforce", "")
     if key not in _GPUS:
         raise UsageError(f"'{name}' is none of {', '.join(_GPUS)}; --simulate-step-ms gives a step time directly")
-    return KnownGpu(key, *_GPUS[key])
+    return KnownGpu(*_GPUS[key])

@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from myxtts.errors import UsageError
@@ -54,19 +53,13 @@ class MetricsLog:
     def __enter__(self) -> MetricsLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def write(self, values: Mapping[str, float | None], more: Mapping[str, Any] | None = None) -> None:
-        """Adds a reading.
-
-        Args:
-            values: a number for each column, or None.
-            more: what only JSON has room for, such as lists.
-        """
-        rounded = {name: _rounded(values[name]) for name in self._columns}
+        """Adds a reading: a number or None for each column, and what only JSON has room for, such as lists."""
+        given = ((name, values[name]) for name in self._columns)
+        rounded = {name: None if value is None else round(value, _DIGITS) for name, value in given}
         if self._csv:
             self._write(_csv_line(["" if value is None else value for value in rounded.values()]))
         else:
@@ -86,10 +79,6 @@ def require_log_suffix(path: Path) -> None:
     """Refuses a file name that does not say which format is meant."""
     if path.suffix.lower() not in (CSV, *JSON_LINES):
         raise UsageError(f"{path}: should end in .csv or .jsonl, which says how it is written")
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
 
 
 def _csv_line(cells: Sequence[Any]) -> str:

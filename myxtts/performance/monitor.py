@@ -6,14 +6,13 @@ without it.
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ContextDecorator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
 from myxtts.performance.sampling import DEFAULT_INTERVAL, MachineSampler, Reading
@@ -22,9 +21,6 @@ from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Sum
 
 MAX_OPERATIONS = 256
 OTHER = "other"
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,10 @@ class MonitorSummary:
         """Share of the time of all steps that went into waiting for data, 0 to 1."""
         return self.data_loading.total / self.step.total if self.step.total else 0.0
 
+    def analysis(self) -> BottleneckAnalysis:
+        """Where the time of the steps went, the evidence for it, and what to do."""
+        return analyse(self.stall_share, self.step, self.machine, self.cache)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
@@ -86,26 +86,22 @@ class MonitorSummary:
             lines = ["no steps yet"]
         if self.cache is not None:
             lines.append(f"store: {self.cache}")
-        if rows:
-            width = max(len("times in ms"), *map(len, rows))
-            columns = ("count", "mean", "std", "p50", "p95", "p99", "max")
-            lines += ["", f"{'times in ms':{width}}" + "".join(f"{column:>11}" for column in columns)]
-        for name, times in rows.items():
-            seconds = (times.mean, times.std, times.p50, times.p95, times.p99, times.maximum)
-            cells = "".join(f"{1e3 * value:>11,.3f}" for value in seconds)
-            lines.append(f"{name:{width}}{times.count:>11,}{cells}")
-        lines += self._machine_lines()
-        return "\n".join(lines)
+        table: dict[str, list[str]] = {"times in ms": ["count", "mean", "std", "p50", "p95", "p99", "max"]}
+        for name, one in rows.items():
+            seconds = (one.mean, one.std, one.p50, one.p95, one.p99, one.maximum)
+            table[name] = [f"{one.count:,}", *(f"{1e3 * value:,.3f}" for value in seconds)]
+        lines += _table_lines(table)
+        table = {"the machine": ["mean", "p95", "max"]}
+        for name, one in self.machine.items():
+            table[name] = [f"{value:,.1f}" for value in (one.mean, one.p95, one.maximum)]
+        return "\n".join(lines + _table_lines(table))
 
-    def _machine_lines(self) -> list[str]:
-        if not self.machine:
-            return []
-        width = max(len("the machine"), *map(len, self.machine))
-        lines = ["", f"{'the machine':{width}}" + "".join(f"{column:>11}" for column in ("mean", "p95", "max"))]
-        for name, load in self.machine.items():
-            cells = "".join(f"{value:>11,.1f}" for value in (load.mean, load.p95, load.maximum))
-            lines.append(f"{name:{width}}{cells}")
-        return lines
+
+def _table_lines(table: Mapping[str, Sequence[str]]) -> list[str]:
+    """A table below an empty line, the header first; nothing if there is only a header."""
+    width = max(map(len, table))
+    lines = [f"{name:{width}}" + "".join(f"{cell:>11}" for cell in cells) for name, cells in table.items()]
+    return ["", *lines] if len(table) > 1 else []
 
 
 class PerformanceMonitor:
@@ -221,18 +217,15 @@ class PerformanceMonitor:
 
     def get_bottleneck_analysis(self) -> BottleneckAnalysis:
         """Where the time of the steps went, the evidence for it, and what to do."""
-        summary = self.get_summary()
-        return analyse(summary.stall_share, summary.step, summary.machine, summary.cache)
+        return self.get_summary().analysis()
 
     def get_summary_report(self) -> str:
         """For people: throughput, how input-bound the steps are, times, the machine's load, and what to do."""
         summary = self.get_summary()
-        if not summary.step.count:
-            return str(summary)
-        return f"{summary}\n\n{analyse(summary.stall_share, summary.step, summary.machine, summary.cache)}"
+        return f"{summary}\n\n{summary.analysis()}" if summary.step.count else str(summary)
 
 
-class TimedOperation:
+class TimedOperation(ContextDecorator):
     """What `PerformanceMonitor.time_operation` gives: a context manager and a decorator.
 
     As a context manager it can be used again, but not inside itself.
@@ -248,19 +241,12 @@ class TimedOperation:
     def __enter__(self) -> None:
         self._started = self._clock()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._monitor.log_operation(self._name, self._clock() - self._started)
 
-    def __call__(self, function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        @functools.wraps(function)
-        def timed(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            # A timer of its own for each call: the function may call itself, or run in several threads.
-            with TimedOperation(self._monitor, self._name, self._clock):
-                return function(*args, **kwargs)
-
-        return timed
+    def _recreate_cm(self) -> TimedOperation:
+        # A timer of its own for each call: the function may call itself, or run in several threads.
+        return TimedOperation(self._monitor, self._name, self._clock)
 
 
 _shared = PerformanceMonitor()

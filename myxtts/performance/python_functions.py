@@ -12,7 +12,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,11 +21,7 @@ PYTHON_OPERATIONS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def python_functions(dataset: tf.data.Dataset) -> list[str]:
-    """Names the Python operations of a pipeline, each as `transformation: operation`; empty if there is none.
-
-    Args:
-        dataset: any `tf.data` pipeline; the pipelines it was made from are searched as well.
-    """
+    """The Python operations of a pipeline and of those it was made from, each as `transformation: operation`."""
     return [
         f"{type(node).__name__.strip('_')}: {operation.op}"
         for node in pipeline(dataset)
@@ -73,11 +68,7 @@ def operations(function: Any) -> Iterator[Any]:
 
 
 class PythonTimes:
-    """Times every Python function of a pipeline while its block runs.
-
-    Args:
-        dataset: the pipeline.
-    """
+    """Times every Python function of a pipeline while its block runs."""
 
     def __init__(self, dataset: Any) -> None:
         from tensorflow.python.ops import script_ops
@@ -102,9 +93,7 @@ class PythonTimes:
                 self._registry[token] = self._held[token]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for token, function in self._found.items():
             if isinstance(function, self._eager_function):
                 function._func = self._held[token]

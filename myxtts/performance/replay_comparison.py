@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def compare(
     drain(batches, stream.depth, seconds=_DRAIN_SECONDS)  # made during the replay
     report("the real input")
     run = run_steps(batches, step, steps, epoch_of=lambda: stream.passes, keep=buffer.add, seconds=_LONGEST_RUN)
-    _close(batches)
+    batches.close()  # ends the threads of an input that is a generator
     report("replaying batches from memory")
     _compile_new(buffer, step)
     replays.append(_replay(buffer, step, steps))
@@ -137,13 +137,6 @@ def _uncertainty(stalls: np.ndarray, step_times: np.ndarray) -> float:
     return float(high - low) / 2
 
 
-def _close(batches: Iterator[Any]) -> None:
-    """Ends the threads of an input that is a generator."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()
-
-
 def cold_share(
     stream: BatchStream, step: Callable[[Any], Any], comparison: ReplayComparison, files: Iterable[Path]
 ) -> float | None:
@@ -152,7 +145,7 @@ def cold_share(
         return None
     batches = stream.batches()
     run = run_steps(batches, step, len(comparison.run), seconds=_COLD_SECONDS)
-    _close(batches)
+    batches.close()
     stall = max(0.0, float(run.stalls.mean()) - comparison.replay_stall)
     return stall / float(run.step_times.mean())
 
@@ -160,8 +153,7 @@ def cold_share(
 def drop_from_page_cache(paths: Iterable[Path]) -> int:
     """Takes files out of the page cache as far as the system allows; what is mapped and in use stays.
 
-    Returns:
-        For how many files the system accepted it.
+    Returns for how many files the system accepted it.
     """
     if not hasattr(os, "posix_fadvise"):
         return 0

@@ -59,9 +59,7 @@ NO_RUN_VALUES: dict[str, float | None] = dict.fromkeys(
 class RunTiming:
     """Follows the timing file of a run: reads what was added, and a new file if a resumed run has replaced it.
 
-    Args:
-        folder: of the run.
-        window: seconds that a reading covers.
+    A reading covers the last `window` seconds.
     """
 
     def __init__(self, folder: str | Path, window: float = DEFAULT_WINDOW_SECONDS) -> None:

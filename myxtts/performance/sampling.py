@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from myxtts.performance.gpu_metrics import GpuReader, GpuReading
 from myxtts.performance.host_metrics import HostReader, HostReading
@@ -59,14 +58,6 @@ class Reading:
                 f"gpu{gpu.index}_memory_clock_mhz": gpu.memory_clock,
             }
         return values
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {
-            "time": self.time,
-            "host": self.host.to_dict(),
-            "gpus": [gpu.to_dict() for gpu in self.gpus],
-        }
 
 
 class MachineReader:

@@ -211,10 +211,7 @@ class SimulatedAccelerator:
         >>> run.simulated, run.clips
         (True, 320)
 
-    Args:
-        step_seconds: how long it holds each batch. 0 takes batches as fast as they come.
-        max_in_flight: steps it accepts before dispatch blocks.
-        clock: real time unless a test brings its own.
+    Its arguments are those of `SimulatedStep`.
     """
 
     def __init__(self, step_seconds: float, max_in_flight: int = 2, clock: Clock | None = None) -> None:
@@ -246,30 +243,23 @@ class SimulatedAccelerator:
             raise ValueError("steps and warmup must be at least 1")
         clock = self._clock
         device = SimulatedStep(self.step_seconds, self.max_in_flight, clock)
-        waited: list[float] = []
-        ready: list[float] = []
-        dispatched: list[float] = []
-        completed: list[float] = []
+        times: list[tuple[float, float, float, float]] = []
         clips: list[int] = []
         for fetched in fetch(iter(source), warmup + steps, clock=clock.now):
             result = device(fetched.batch)
-            waited.append(fetched.waited)
-            ready.append(fetched.ready)
-            dispatched.append(result.dispatched_at)
-            completed.append(result.completes_at)
+            times.append((fetched.waited, fetched.ready, result.dispatched_at, result.completes_at))
             clips.append(count_clips(fetched.batch))
             del result
-        if len(completed) <= warmup:
-            raise ValueError(f"the source ended after {len(completed)} batches; the warm-up alone takes {warmup}")
-        clock.sleep_until(completed[-1])
-        measured = slice(warmup, None)
-        with_reference = slice(warmup - 1, None)
+        if len(times) <= warmup:
+            raise ValueError(f"the source ended after {len(times)} batches; the warm-up alone takes {warmup}")
+        clock.sleep_until(times[-1][-1])
+        waited, ready, dispatched, completed = np.array(times).T
         return SimulatedRun(
             step_seconds=self.step_seconds,
             max_in_flight=self.max_in_flight,
-            timeline=StepTimeline(ready[with_reference], completed[with_reference]),
-            fetch_seconds=np.array(waited[measured]),
-            dispatch_seconds=np.subtract(dispatched, ready)[measured],
-            first_batch_seconds=waited[0],
-            clips=sum(clips[measured]),
+            timeline=StepTimeline(ready[warmup - 1 :], completed[warmup - 1 :]),
+            fetch_seconds=waited[warmup:],
+            dispatch_seconds=(dispatched - ready)[warmup:],
+            first_batch_seconds=float(waited[0]),
+            clips=sum(clips[warmup:]),
         )

@@ -45,11 +45,7 @@ class Summary:
 
 
 class RunningStatistics:
-    """Adds up values one at a time.
-
-    Args:
-        window: how many recent values the quantiles are taken over.
-    """
+    """Adds up values one at a time. Quantiles are taken over the `window` most recent ones."""
 
     __slots__ = ("_maximum", "_mean", "_minimum", "_recent", "_squares", "_window", "count", "total")
 

@@ -72,11 +72,7 @@ def drain(
     seconds: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[int, float]:
-    """Takes batches as fast as they come, such as those that a pipeline had ready.
-
-    Returns:
-        How many there were, and the seconds they took together.
-    """
+    """Takes batches as fast as they come, such as those that a pipeline had ready: how many, in how many seconds."""
     began = clock()
     count = sum(1 for _ in fetch(batches, most, least=least, seconds=seconds, clock=clock))
     return count, clock() - began
@@ -146,10 +142,7 @@ def run_steps(
         ValueError: there were fewer than two batches.
     """
     clock = time.perf_counter
-    waits: list[float] = []
-    ready: list[float] = []
-    called: list[float] = []
-    calls: list[float] = []
+    times: list[tuple[float, float, float, float]] = []
     completed: list[float] = []
     shapes: list[Shapes] = []
     epochs: list[int] = []
@@ -167,37 +160,24 @@ def run_steps(
             result = step(fetched.batch)
             returned = clock()
             watcher.dispatched((result, returned))
-            waits.append(fetched.waited)
-            ready.append(fetched.ready)
-            called.append(called_at)
-            calls.append(returned - called_at)
+            times.append((fetched.waited, fetched.ready, called_at, returned - called_at))
             shapes.append(batch_shapes(fetched.batch))
             epochs.append(epoch_of())
             keep(fetched.batch)
-            if len(ready) == 1:
+            if len(times) == 1:
                 meter.start()
         cpu = meter.read()
         watcher.drain()
-    if len(ready) < 2:
+    if len(times) < 2:
         raise ValueError("the data ended before two steps were done")
     starts = tuple(number - 1 for number in range(1, len(epochs)) if epochs[number] != epochs[number - 1])
-    return StepRun(
-        StepTimeline(ready, np.maximum.accumulate(completed)),
-        np.array(waits[1:]),
-        np.array(called[1:]),
-        np.array(calls[1:]),
-        tuple(shapes[1:]),
-        starts,
-        cpu,
-    )
+    waits, ready, called, calls = np.array(times).T
+    timeline = StepTimeline(ready, np.maximum.accumulate(completed))
+    return StepRun(timeline, waits[1:], called[1:], calls[1:], tuple(shapes[1:]), starts, cpu)
 
 
 def wait_for(result: Any) -> float | None:
-    """Waits for a step that was only dispatched.
-
-    Returns:
-        When it was complete, or None if it was complete when its call returned.
-    """
+    """Waits for a step that was only dispatched; returns when it was complete, None: when its call returned."""
     at = None
     for leaf in leaves(result):
         if hasattr(leaf, "block_until_ready"):  # JAX, and the simulated accelerator

@@ -46,12 +46,7 @@ class AlignmentCache:
         self.known = np.zeros(len(token_lengths), bool)
 
     def keep(self, index: np.ndarray, durations: np.ndarray) -> None:
-        """Keeps the durations that a step found.
-
-        Args:
-            index: int64 [B], the clips; −1 is an empty place.
-            durations: [B, T], whole numbers of any dtype.
-        """
+        """Keeps what a step found: for the clips int64 [B], where −1 is an empty place, whole numbers [B, T]."""
         for place in np.flatnonzero(index >= 0):
             clip = index[place]
             found = durations[place, : self._lengths[clip]]

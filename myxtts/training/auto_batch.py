@@ -90,7 +90,7 @@ def find_frame_budget(
     tried = _try(config, budgets, limit)
     if on_gpu and 0 < len(tried) < len(budgets):
         smaller = list(budgets)[len(tried) - 1] * 3 // 2
-        tried += _try(config, {smaller: largest_shape(*lengths, smaller, config)}, limit)
+        tried += _try(config, {smaller: largest_shape(_plan(*lengths, smaller, config))}, limit)
     if not tried:
         clips, frames, tokens = next(iter(budgets.values()))
         raise TrainingError(
@@ -102,19 +102,19 @@ def find_frame_budget(
 
 def candidate_budgets(mel_lengths: np.ndarray, token_lengths: np.ndarray, config: XTTSConfig) -> dict[int, Shape]:
     """Budgets to try, each twice the one before, and the largest batch that each gives."""
-    limit = config.data.max_mel_frames
-    budget = 1 << int(min(int(mel_lengths.max()), limit)).bit_length()  # more than the longest clip
+    budget = 1 << min(int(mel_lengths.max()), config.data.max_mel_frames).bit_length()  # more than the longest clip
     candidates: dict[int, Shape] = {}
-    while not candidates or len(_plan(mel_lengths, token_lengths, budget, config)) >= LEAST_BATCHES:
-        candidates[budget] = largest_shape(mel_lengths, token_lengths, budget, config)
+    plan = _plan(mel_lengths, token_lengths, budget, config)
+    while not candidates or len(plan) >= LEAST_BATCHES:
+        candidates[budget] = largest_shape(plan)
         budget *= 2
+        plan = _plan(mel_lengths, token_lengths, budget, config)
     return candidates
 
 
-def largest_shape(mel_lengths: np.ndarray, token_lengths: np.ndarray, budget: int, config: XTTSConfig) -> Shape:
-    """The batch of a budget that takes the most memory: what grows fastest is tokens × frames, the alignment."""
-    buckets = _plan(mel_lengths, token_lengths, budget, config).buckets
-    largest = max(buckets, key=lambda bucket: bucket.batch_size * bucket.frames * bucket.tokens)
+def largest_shape(plan: BatchPlan) -> Shape:
+    """The batch of a plan that takes the most memory: what grows fastest is tokens × frames, the alignment."""
+    largest = max(plan.buckets, key=lambda bucket: bucket.batch_size * bucket.frames * bucket.tokens)
     return largest.batch_size, largest.frames, largest.tokens
 
 

@@ -157,12 +157,7 @@ class Checkpointer:
 
 
 class CheckpointWriter:
-    """Writes checkpoints in a thread, one at a time.
-
-    Args:
-        folder: of the run.
-        config: of the run.
-        monitor: records the time that each save takes beside training.
+    """Writes checkpoints in a thread, one at a time; the monitor records the time that each takes beside training.
 
     Attributes:
         saved_step: step of the newest checkpoint that was written, or None.
@@ -182,12 +177,7 @@ class CheckpointWriter:
     ) -> None:
         """Starts to write a checkpoint, once the one before is written.
 
-        Args:
-            step: optimizer steps done.
-            averaged: the model to speak with; must not change until the save is done.
-            state: the run.
-            details: for `Checkpoint.details`.
-            best: whether it is the best so far.
+        `averaged`, the model to speak with, must not change until the save is done.
         """
         self.wait()
         self._thread = threading.Thread(

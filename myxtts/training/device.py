@@ -52,15 +52,9 @@ def usable_gpus(device: str) -> Sequence[Gpu]:
 
 
 def gpus_named(names: Sequence[str], present: Sequence[Gpu]) -> list[Gpu]:
-    """The memory of GPUs by name; the driver numbers GPUs differently from TensorFlow, and may see more of them, or
-    none.
+    """A GPU for each of TensorFlow's names, with its memory by the driver; 0 (unknown) if that has none of the name.
 
-    Args:
-        names: from TensorFlow.
-        present: from the driver.
-
-    Returns:
-        One for each name; its memory is 0 (unknown) if the driver has no GPU of that name.
+    The driver numbers GPUs differently from TensorFlow, and may see more of them, or none.
     """
     memory = {gpu.name: gpu.memory_bytes for gpu in present}
     return [Gpu(name, memory.get(name, 0)) for name in names]

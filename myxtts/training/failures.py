@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,10 +69,7 @@ def batches_of(dataset: Iterable[Mapping[str, tf.Tensor]]) -> Iterator[Mapping[s
 
 
 class NonFiniteWatch:
-    """Counts skipped steps, remembers their clips, and says when training must stop.
-
-    Args:
-        most: training stops after this many skipped steps in a row.
+    """Counts skipped steps, remembers their clips, and says when training must stop: after `most` in a row.
 
     Attributes:
         stop: whether training must stop.
@@ -117,8 +114,3 @@ class NonFiniteWatch:
             f"loss or gradient was not finite in {self._most} steps in a row; {where}\n"
             "lower learning_rate, or look at these clips; --resume goes on from the last checkpoint"
         )
-
-
-def shapes_text(shapes: Sequence[tuple[int, int, int]]) -> str:
-    """Shapes for a message, each as clips×frames×tokens."""
-    return ", ".join("×".join(map(str, shape)) for shape in shapes)

@@ -5,9 +5,9 @@ The modes take turns in rounds, so that noise affects all alike.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from myxtts.config.config import DataConfig, XTTSConfig
@@ -48,42 +48,29 @@ class LoadingMode:
     training: list[Rates] = field(default_factory=list)
     simulated: list[SimulatedRun] = field(default_factory=list)
 
-    @property
-    def load_ms(self) -> float:
-        """Milliseconds per batch."""
-        return statistics.median(one.times.mean for one in self.loading)
-
-    @property
-    def load_clips_per_second(self) -> float:
-        return statistics.median(one.clips_per_second for one in self.loading)
-
-    @property
-    def trained(self) -> list[Rates]:
-        """Rounds with at least one step that was not compiled."""
-        return [rates for rates in self.training if rates.steps]
-
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """JSON-ready; the medians over the rounds."""
         values: dict[str, Any] = {"mode": self.name, "problem": self.problem}
         if self.loading:
+            milliseconds = median(one.times.mean for one in self.loading)
             values["loading"] = {
-                "verdict": loading_verdict(self.load_ms),
-                "ms_per_batch": self.load_ms,
-                "clips_per_second": self.load_clips_per_second,
+                "verdict": loading_verdict(milliseconds),
+                "ms_per_batch": milliseconds,
+                "clips_per_second": median(one.clips_per_second for one in self.loading),
                 "rounds": [one.to_dict() for one in self.loading],
             }
-        if self.trained:
+        # A round whose steps were all compiled first has no rates.
+        if trained := [rates for rates in self.training if rates.steps]:
             values["training"] = {
-                "clips_per_second": statistics.median(one.clips_per_second for one in self.trained),
-                "stall_share": statistics.median(one.stall_share for one in self.trained),
-                "step_ms": statistics.median(one.step_ms for one in self.trained),
+                name: median(getattr(rates, name) for rates in trained)
+                for name in ("clips_per_second", "stall_share", "step_ms")
             }
         if self.simulated:
             values["simulated"] = {
                 "simulated": True,
                 "step_ms": 1e3 * self.simulated[0].step_seconds,
-                "busy_share": statistics.median(one.busy_share for one in self.simulated),
-                "stall_share": statistics.median(one.stall_share for one in self.simulated),
+                "busy_share": median(one.busy_share for one in self.simulated),
+                "stall_share": median(one.stall_share for one in self.simulated),
                 "rounds": [one.to_dict() for one in self.simulated],
             }
         return values
@@ -119,7 +106,7 @@ def measure_modes(
     modes: list[LoadingMode],
     *,
     num_batches: int,
-    step_seconds: float | None,
+    step_seconds: float,
     runner: StepRunner | None,
     training_steps: int,
     on_part: Callable[[], None],
@@ -129,7 +116,7 @@ def measure_modes(
     Args:
         modes: what `prepare_modes` gave; the results are added to them.
         num_batches: per mode, over all rounds, for loading and for the simulated accelerator each.
-        step_seconds: of the simulated accelerator; None: none is simulated.
+        step_seconds: of the simulated accelerator.
         runner: of real training steps; None: none are run.
         training_steps: per mode, over all rounds.
         on_part: is called after each measurement, and after each warm-up.
@@ -146,10 +133,9 @@ def measure_modes(
             drain(batches, untimed)
             mode.loading.append(profile_loading(batches, per_round, count_clips=clips_in))
             on_part()
-            if step_seconds is not None:
-                accelerator = SimulatedAccelerator(step_seconds)
-                mode.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
-                on_part()
+            accelerator = SimulatedAccelerator(step_seconds)
+            mode.simulated.append(accelerator.run(batches, per_round, warmup=untimed, count_clips=clips_in))
+            on_part()
             if runner is not None:
                 drain(batches, untimed)
                 mode.training.append(runner.run(batches, max(1, -(-training_steps // ROUNDS))))

@@ -23,13 +23,7 @@ from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training import run_folder
 from myxtts.training.alignment_cache import REUSE, AlignmentPhases
 from myxtts.training.checkpointing import Checkpointer
-from myxtts.training.failures import (
-    NonFiniteWatch,
-    batches_of,
-    is_out_of_memory,
-    out_of_memory,
-    shapes_text,
-)
+from myxtts.training.failures import NonFiniteWatch, batches_of, is_out_of_memory, out_of_memory
 from myxtts.training.interruption import Interruption
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
@@ -316,10 +310,9 @@ class TrainingLoop:
             self._compilations += 1
             self._observer.compiling(self._shape, len(shapes), expected)
             if expected is not None and len(shapes) == expected + 1:
+                seen = ", ".join("×".join(map(str, shape)) for shape in shapes)
                 logger.warning(
-                    "the step is compiled for more shapes than the %s that were planned: %s",
-                    expected,
-                    shapes_text(list(shapes)),
+                    "the step is compiled for more shapes than the %s that were planned: %s", expected, seen
                 )
             return True
         return self._run.batch == self._began_at

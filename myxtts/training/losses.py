@@ -70,10 +70,7 @@ def loss_names() -> tuple[str, ...]:
 def compute_losses(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> dict[str, tf.Tensor]:
     """All losses by name, float32 scalars; `total`, the sum of the others, comes first.
 
-    Args:
-        outputs: of `XTTS`.
-        batch: what the outputs were computed from.
-        decoder: the model's, `regression` or `flow`.
+    `decoder` is the model's, `regression` or `flow`.
     """
     losses = {}
     for name, loss in LOSSES.items():

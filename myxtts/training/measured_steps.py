@@ -12,13 +12,14 @@ import tensorflow as tf
 from myxtts.config.config import DataConfig, XTTSConfig
 from myxtts.data.batch_source import AllShapesSeen, BatchSource
 from myxtts.models.create import create_model
+from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.step_run import fetch
 from myxtts.training.device import Device, precision_policy
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import Shape, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
-from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
+from myxtts.training.steps_in_flight import DispatchedStep, watch_steps
 
 _TOTAL_STEPS = 100_000  # of a learning-rate schedule whose end is never reached
 
@@ -39,11 +40,10 @@ class StepRunner:
         self._config = config
         self._device = device
         self._on_compile = on_compile
-        self._policy = precision_policy(config.training, device)
         self._steps: dict[Any, TrainingStep] = {}
         self._frame_seconds = config.data.hop_length / config.data.sample_rate
         with tf.device(device.name):
-            self._model = create_model(config, self._policy)
+            self._model = create_model(config, precision_policy(config.training, device))
 
     def dispatch(self, batch: Batch) -> tf.Tensor:
         """Dispatches a step; what it returns can be read once the step is done."""
@@ -61,12 +61,7 @@ class StepRunner:
     def run(self, batches: Iterator[Batch], steps: int) -> Rates:
         """Runs steps, at most two in flight; returns their rates, without those that had to be compiled."""
         times = StepTimes(PerformanceMonitor(), None, self._frame_seconds)
-
-        def completed(done: CompletedStep) -> None:
-            times.completed(done)
-
-        synchronous = not self._device.is_gpu
-        with closing(watch_steps(completed, synchronous=synchronous)) as watcher:
+        with closing(watch_steps(times.completed, synchronous=not self._device.is_gpu)) as watcher:
             times.begin()
             for number, fetched in enumerate(fetch(batches, steps), 1):
                 watcher.wait_for_slot()
@@ -82,10 +77,15 @@ class StepRunner:
     def _step_for(self, batch: Batch) -> TrainingStep:
         kind = tuple(sorted((name, value.dtype.name, value.shape.rank) for name, value in batch.items()))
         if kind not in self._steps:
-            spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
-            optimizer = create_optimizer(self._config.training, _TOTAL_STEPS, self._policy)
-            self._steps[kind] = TrainingStep(self._model, optimizer, self._config, spec)
+            self._steps[kind] = measured_step(self._model, self._config, batch)
         return self._steps[kind]
+
+
+def measured_step(model: XTTS, config: XTTSConfig, batch: Batch) -> TrainingStep:
+    """A step that is run only to measure it, for batches of the types of this one."""
+    spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
+    optimizer = create_optimizer(config.training, _TOTAL_STEPS, model.dtype_policy.name)
+    return TrainingStep(model, optimizer, config, spec)
 
 
 def buffered(config: DataConfig) -> int:

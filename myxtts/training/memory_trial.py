@@ -20,7 +20,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.models.create import create_model
 from myxtts.training.device import precision_policy, prepare_device
 from myxtts.training.failures import is_out_of_memory
-from myxtts.training.optimizer import create_optimizer
+from myxtts.training.measured_steps import measured_step
 from myxtts.training.step import TrainingStep
 
 # The first call compiles; the better of the others is what a step takes.
@@ -57,8 +57,7 @@ def main() -> None:
     config = XTTSConfig(**request["config"])
     device = prepare_device(config.training)
     with tf.device(device.name):
-        policy = precision_policy(config.training, device)
-        model = create_model(config, policy)
+        model = create_model(config, precision_policy(config.training, device))
         step = None
         base, used = peak_bytes(device.is_gpu), 0
         last_shape: Sequence[int] | None = None
@@ -68,9 +67,7 @@ def main() -> None:
                 if base + growth * (used - base) > request["limit_bytes"]:
                     return
             batch = trial_batch(config, shape)
-            if step is None:
-                spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
-                step = TrainingStep(model, create_optimizer(config.training, 1000, policy), config, spec)
+            step = step or measured_step(model, config, batch)
             try:
                 seconds = _time(step, batch)
             except Exception as error:

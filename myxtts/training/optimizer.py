@@ -128,10 +128,7 @@ def learning_rate_schedule(
 def put_average(optimizer: keras.optimizers.Optimizer, weights: FlatWeights, averaged: keras.Model) -> None:
     """Puts the weights to speak with into `averaged`: the average, or the trained weights if there is no average yet.
 
-    Args:
-        optimizer: of the run.
-        weights: of the model in training; the optimizer was built for them.
-        averaged: a model of the same architecture.
+    The optimizer was built for `weights`, those in training; `averaged` is a model of the same architecture.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.use_ema and int(optimizer.iterations) > 0:

@@ -121,10 +121,7 @@ class Observer(Protocol):
     def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
         """The step is about to be compiled for a shape (clips, frames, tokens).
 
-        Args:
-            shape: of the batch.
-            number: counts the shapes so far, this one included.
-            expected: how many shapes the batches come in, if known.
+        `number` counts the shapes so far, this one included; `expected` is how many there are in all, if known.
         """
 
     def progress(self, progress: TrainingProgress) -> None:

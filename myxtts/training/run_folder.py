@@ -42,11 +42,7 @@ _LEFTOVER = re.compile(r"\.step-\d{8,}\.\d+\.(new|old)")
 
 
 class RunFolder:
-    """A run's folder.
-
-    Args:
-        path: of the folder, which need not exist yet.
-    """
+    """A run's folder, which need not exist yet."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -170,10 +170,8 @@ def _scalars(losses: MeanLosses, rates: Rates) -> None:
     tf.summary.scalar("optimizer/gradient_norm", losses.gradient_norm)
     tf.summary.scalar("optimizer/learning_rate", losses.learning_rate)
     if rates.steps:
-        tf.summary.scalar("timing/clips_per_second", rates.clips_per_second)
-        tf.summary.scalar("timing/data_ms", rates.data_ms)
-        tf.summary.scalar("timing/stall_share", rates.stall_share)
-        tf.summary.scalar("timing/step_ms", rates.step_ms)
+        for name in ("clips_per_second", "data_ms", "stall_share", "step_ms"):
+            tf.summary.scalar(f"timing/{name}", getattr(rates, name))
 
 
 def mel_picture(sample: Sample) -> np.ndarray:

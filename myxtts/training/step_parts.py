@@ -32,8 +32,8 @@ from myxtts.models.masking import length_mask
 from myxtts.models.xtts import XTTS, Outputs
 from myxtts.training.device import Device, precision_policy
 from myxtts.training.losses import TOTAL, compute_losses
-from myxtts.training.optimizer import create_optimizer
-from myxtts.training.step import Shape, TrainingStep
+from myxtts.training.measured_steps import measured_step
+from myxtts.training.step import Shape
 
 FORWARD, GRADIENT, STEP = "forward pass", "gradient", "step"
 MELS = "mels on the device"
@@ -42,7 +42,6 @@ BACKWARD, OPTIMIZER = "backward", "optimizer"
 
 OPERATIONS_PER_WEIGHT = 6
 _SEED = (0, 1)
-_TOTAL_STEPS = 1000  # of a learning-rate schedule whose end is never reached
 
 Batch = Mapping[str, tf.Tensor]
 Program = Callable[[], Any]
@@ -74,11 +73,7 @@ class StepParts:
 
 
 def measure_parts(
-    config: XTTSConfig,
-    batch: Batch,
-    device: Device,
-    calls: int = 10,
-    on_program: Callable[[str], None] | None = None,
+    config: XTTSConfig, batch: Batch, device: Device, calls: int = 10, on_program: Callable[[str], None] | None = None
 ) -> StepParts:
     """Builds the configured model and measures its step on one batch.
 
@@ -90,10 +85,8 @@ def measure_parts(
         on_program: called with the name of each program before it is compiled.
     """
     with tf.device(device.name):
-        policy = precision_policy(config.training, device)
-        model = create_model(config, policy)
-        spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
-        step = TrainingStep(model, create_optimizer(config.training, _TOTAL_STEPS, policy), config, spec)
+        model = create_model(config, precision_policy(config.training, device))
+        step = measured_step(model, config, batch)
         programs = _programs(model, config, batch)
         programs[STEP] = lambda: step(batch)
         shape, _ = step.note_shape(batch)

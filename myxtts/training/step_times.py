@@ -10,6 +10,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+import numpy as np
+
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.stall import StepTimeline
 from myxtts.training.record_file import RecordFile
@@ -68,7 +70,7 @@ class StepTimes:
         self._to_unix = time.time() - time.perf_counter()
         self._pending: list[CompletedStep] = []
         self._flushed = self._origin
-        self._sums = dict.fromkeys(("steps", "clips", "frames", "data", "stall", "seconds"), 0.0)
+        self._sums = np.zeros(6)  # steps, clips, frames; seconds that steps waited, stalled and lasted
 
     def begin(self) -> None:
         """Starts the clock of the next steps. None may be in flight."""
@@ -95,7 +97,7 @@ class StepTimes:
         with self._lock:
             self._flush()
             rates = self._rates()
-            self._sums = dict.fromkeys(self._sums, 0.0)
+            self._sums[:] = 0
             return rates
 
     def rates(self) -> Rates:
@@ -104,16 +106,16 @@ class StepTimes:
             return self._rates()
 
     def _rates(self) -> Rates:
-        steps, seconds = self._sums["steps"], self._sums["seconds"]
+        steps, clips, frames, data, stall, seconds = self._sums.tolist()
         if not steps or not seconds:
             return Rates()
         return Rates(
             steps=int(steps),
             seconds=seconds,
-            clips_per_second=self._sums["clips"] / seconds,
-            audio_seconds_per_second=self._sums["frames"] * self._frame_seconds / seconds,
-            data_ms=1e3 * self._sums["data"] / steps,
-            stall_ms=1e3 * self._sums["stall"] / steps,
+            clips_per_second=clips / seconds,
+            audio_seconds_per_second=frames * self._frame_seconds / seconds,
+            data_ms=1e3 * data / steps,
+            stall_ms=1e3 * stall / steps,
             step_ms=1e3 * seconds / steps,
         )
 
@@ -138,15 +140,7 @@ class StepTimes:
             self._monitor.log_operation(COMPILING, seconds)
         else:
             self._monitor.log_step_timing(stall, seconds - stall, done.clips)
-            for name, value in (
-                ("steps", 1),
-                ("clips", done.clips),
-                ("frames", done.frames),
-                ("data", waited),
-                ("stall", stall),
-                ("seconds", seconds),
-            ):
-                self._sums[name] += value
+            self._sums += (1, done.clips, done.frames, waited, stall, seconds)
         if self._file is not None:
             self._file.write(
                 {

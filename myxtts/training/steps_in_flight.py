@@ -59,7 +59,7 @@ class CompletedStep:
     frames: int
 
 
-def watch_steps(on_completed: Callable[[CompletedStep], None], *, synchronous: bool) -> StepWatcher[DispatchedStep]:
+def watch_steps(on_completed: Callable[[CompletedStep], object], *, synchronous: bool) -> StepWatcher[DispatchedStep]:
     """A watcher of training steps.
 
     Args:

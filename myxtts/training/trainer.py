@@ -95,7 +95,10 @@ class XTTSTrainer:
                 checkpoint, self._restored = found
                 _require_same(checkpoint, config)
             elif init_from is not None:
-                self._start_from(as_checkpoint(init_from))
+                checkpoint = as_checkpoint(init_from)
+                _require_same(checkpoint, config)
+                read_weights(checkpoint.path / WEIGHTS, self.model)
+                self.observer.message(f"starting with the weights of {checkpoint.path}")
 
     def prepare_datasets(
         self, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
@@ -114,24 +117,18 @@ class XTTSTrainer:
             DataError: the data set cannot be used, or a resumed run would see other batches than before.
         """
         with self._closed_on_error():
-            return self._prepare_datasets(progress, dataset or LJSpeechDataset(None, self.config))
-
-    def _prepare_datasets(
-        self, progress: WorkProgress | None, data_set: LJSpeechDataset
-    ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-        prepared = data_set.prepare(progress, self.config)
-        if prepared.precomputed is not None:
-            mels = prepared.precomputed.columns["mel"]
-            self.monitor.log_cache_use(mels.reused, mels.computed)
-        source = data_set.batches("train", self.config)
-        seed = self.config.training.seed
-        if self._restored is not None and self._restored.run.position is not None:
-            dataset = source.resume(self._restored.run.position)
-        else:
-            dataset = source.dataset(seed=seed)
-        self._source, self._train, self._origin = source, dataset, prepared.metadata.origin()
-        validation = data_set.batches("val", self.config)
-        return dataset, validation.dataset(shuffle=False, epochs=1)
+            dataset = dataset or LJSpeechDataset(None, self.config)
+            prepared = dataset.prepare(progress, self.config)
+            if prepared.precomputed is not None:
+                mels = prepared.precomputed.columns["mel"]
+                self.monitor.log_cache_use(mels.reused, mels.computed)
+            source = dataset.batches("train", self.config)
+            if self._restored is not None and self._restored.run.position is not None:
+                train = source.resume(self._restored.run.position)
+            else:
+                train = source.dataset(seed=self.config.training.seed)
+            self._source, self._train, self._origin = source, train, prepared.metadata.origin()
+            return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
 
     def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
         """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
@@ -213,11 +210,6 @@ class XTTSTrainer:
             raise UsageError("set max_steps: the length of an epoch of this data is not known")
         repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
         return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
-
-    def _start_from(self, checkpoint: Checkpoint) -> None:
-        _require_same(checkpoint, self.config)
-        read_weights(checkpoint.path / WEIGHTS, self.model)
-        self.observer.message(f"starting with the weights of {checkpoint.path}")
 
 
 def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:

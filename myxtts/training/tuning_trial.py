@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from pydantic import ValidationError
@@ -76,12 +75,12 @@ class TuningTrial:
     def __enter__(self) -> TuningTrial:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for precision, folders in self._made.items():
             if precision not in self._kept:
-                self._forget(precision)
+                self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
+                if precision in self._prepared:
+                    self._dataset.release(self._prepared.pop(precision))
                 for folder in folders:
                     folder.remove()
 
@@ -145,24 +144,15 @@ class TuningTrial:
                 self._made[precision] = [folder for folder in new if folder.path.exists()]
             self._prepared[precision] = data
         prepared = self._dataset.prepare(self._progress, data)
-        if precision != own and prepared.mode != self._prepare(self._config.data).mode:
+        if precision != own and prepared.mode != self._prepare(self._prepared.get(own, self._config.data)).mode:
             raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
         return prepared
-
-    def _forget(self, precision: str) -> None:
-        self._sources = {key: one for key, one in self._sources.items() if one.config.mel_dtype != precision}
-        prepared = self._prepared.pop(precision, None)
-        if prepared is not None:
-            self._dataset.release(prepared)
 
 
 def axes(config: XTTSConfig, source: BatchSource, frame_budget: bool) -> list[Axis]:
     """What is worth trying, the most important first: values other than the configuration's own.
 
-    Args:
-        config: where the search starts.
-        source: its batches.
-        frame_budget: whether batches may change size as well.
+    The batches, those of `source` at the start, may change size only with `frame_budget`.
     """
     data, cpus = config.data, usable_cpus()
     tried = []
