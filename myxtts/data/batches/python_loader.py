@@ -54,7 +54,7 @@ class PythonLoader:
         self._reference_frames = reference_frames
         # What `_load` returns, in its order: the type, and the shape of one place.
         mel = tf.as_dtype(self._mel_dtype)
-        self._outputs = {
+        self._outputs: dict[str, tuple[tf.DType, list[int | None]]] = {
             "tokens": (tf.int32, [None]),
             "token_lengths": (tf.int32, []),
             "speaker": (tf.int32, []),

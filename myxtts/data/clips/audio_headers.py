@@ -80,7 +80,8 @@ def probe_audio(
             problems.append(found)
         else:
             fields[:, row] = found
-    return AudioHeaders(*fields, problems)
+    frames, sample_rate, channels, size, mtime_ns, data_offset = fields
+    return AudioHeaders(frames, sample_rate, channels, size, mtime_ns, data_offset, problems)
 
 
 def in_threads(
