@@ -26,17 +26,8 @@ def resolve(interpreter: str, extras: str) -> tuple[str, dict[str, str]]:
         subprocess.run([interpreter, "-m", "venv", environment], check=True)
         python = environment / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "-q", "-U", "pip"], check=True)
-        install = [
-            str(python),
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--dry-run",
-            "--report",
-            str(report),
-            f"{ROOT}[{extras}]",
-        ]
+        package = f"{ROOT}[{extras}]"
+        install = [str(python), "-m", "pip", "install", "-q", "--dry-run", "--report", str(report), package]
         subprocess.run(install, check=True)
         code = "import sys; print('%d.%d' % sys.version_info[:2])"
         version = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
