@@ -91,17 +91,17 @@ def reference_words(reader: PersianReader, sentences: Sequence[Sentence]) -> dic
         for word, group in zip(read, align([sounds_of(word.ipa) for word in read], expected), strict=True):
             if len(group) == 1:
                 seen[reader_module._written_ezafe(word.written)[1]][_bare(group[0])] += 1
-    result = {}
-    for word, counts in seen.items():
-        entry = reader._entry(word)
+    result: dict[str, str] = {}
+    for written, counts in seen.items():
+        entry = reader._entry(written)
         sounds, count = counts.most_common(1)[0]
         ipa = "".join(_LETTERS.get(letter, letter) for letter in sounds)
         usual = with_single_end(entry.sounds)
         same_length = abs(len(ipa) - len(usual)) <= 2
         if entry.why != "espeak-ng" or count < 2 or count < 0.75 * counts.total() or not same_length:
             continue
-        if with_single_end(ipa) != usual and len(word) > 2 and not word.endswith(("ای", "وی")):
-            result[word] = plain_sounds(ipa)
+        if with_single_end(ipa) != usual and len(written) > 2 and not written.endswith(("ای", "وی")):
+            result[written] = plain_sounds(ipa)
     return result
 
 
