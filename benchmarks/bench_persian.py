@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import importlib.util
 import re
 import sqlite3
 import time
@@ -217,6 +218,8 @@ def main() -> None:
     results: dict[str, Any] = {}
     print(describe_machine())
     if options.g2p:
+        if not options.data or not options.g2p.is_file() or importlib.util.find_spec("pycrfsuite") is None:
+            arguments.error("--g2p needs --data, a file that exists, and pip install python-crfsuite")
         paths = sorted(options.data.glob("*.csv"))
         write_json(
             options.json, compare_guesses(options.g2p, [row for path in paths for row in read_reference(path)])
@@ -280,9 +283,9 @@ def compare_guesses(model: Path, references: list[tuple[str, list[ReferenceWord]
     texts = Tokenizer(TextSettings(symbols="phonemes")).words([normalize(text, "fa") for text, _ in references], "fa")
     seen: dict[str, Counter[str]] = {}
     for words, (_, expected) in zip(texts, references, strict=True):
-        for word, group in zip(words, align([sounds_of(word.ipa) for word in words], expected), strict=True):
-            if len(group) == 1 and word.why == "espeak-ng" and not _is_ezafe(word.written):
-                seen.setdefault(word.written, Counter())[_without_ezafe(group[0].sounds, group[0].ezafe)] += 1
+        for said, group in zip(words, align([sounds_of(word.ipa) for word in words], expected), strict=True):
+            if len(group) == 1 and said.why == "espeak-ng" and not _is_ezafe(said.written):
+                seen.setdefault(said.written, Counter())[_without_ezafe(group[0].sounds, group[0].ezafe)] += 1
     figures = {name: [0, 0, 0] for name in ("espeak-ng", "CRF")}
     count = 0
     for word, sounds in seen.items():
@@ -295,9 +298,9 @@ def compare_guesses(model: Path, references: list[tuple[str, list[ReferenceWord]
         ipa = unicodedata.normalize("NFD", phonemes).translate(_GRUUT)
         target = sounds.most_common(1)[0][0]
         for name, guess in (("espeak-ng", reader.guess(word)), ("CRF", plain_sounds(ipa))):
-            said = _single_end(sounds_of(guess))
-            figures[name][0] += said == target
-            figures[name][1] += edit_distance(said, target)
+            guessed = _single_end(sounds_of(guess))
+            figures[name][0] += guessed == target
+            figures[name][1] += edit_distance(guessed, target)
             figures[name][2] += len(target)
     results = {
         name: {"words right": right / count, "phoneme error rate": wrong / total}
