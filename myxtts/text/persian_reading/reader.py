@@ -265,6 +265,8 @@ class PersianReader:
 
     def _look_up(self, word: str) -> _Entry:
         tables = self._tables
+        if not _ANY_MARK.sub("", word):
+            return _Entry("", "no letters")  # espeak-ng would say the names of the marks
         if _VOWEL_MARK.search(word):
             return _Entry(self.guess(word), "vowel marks")
         readings = tables.readings.readings(word)
@@ -310,6 +312,8 @@ class PersianReader:
 
 def _written_ezafe(word: str) -> tuple[bool, str]:
     """Whether the author wrote an ezafe, and the word without it."""
+    if not _ANY_MARK.sub("", word):
+        return False, word
     if word.endswith(_KASRE):
         word = word[:-1]
         return True, word.removesuffix(ZWNJ + "ی") if word.endswith("ه" + ZWNJ + "ی") else word
