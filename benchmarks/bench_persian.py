@@ -1,6 +1,6 @@
 """Persian: ezafe, homographs and phoneme errors of our front end and of espeak-ng alone, in one run.
 
-    .venv/bin/python benchmarks/bench_persian.py --data FOLDER [--json persian.json]
+    .venv/bin/python benchmarks/bench_persian.py --data FOLDER [--g2p MODEL] [--json persian.json]
 
 FOLDER has `ezafe_dev.csv`, `homograph_dev.csv` and `farsdat.csv` of the GE2PE project (MIT): a sentence and its
 phonemes, `e1` at the end of a word for an ezafe and `2` for the homograph in question. A file that is not there is
@@ -10,13 +10,24 @@ Both sides are compared in one alphabet without stress, vowel length and the glo
 word, which espeak-ng does not write either. "several readings" are all words of our table of readings whose
 reference is one of them. A word of the text is one or several words of the phonemes
 («به‌عنوان» is two), so that words are aligned by least edit distance first. Stress marks have no reference here.
+
+`--g2p MODEL` compares guesses of words that none of our lists has: espeak-ng's, and those of `g2p/model.crf` in the
+PyPI package gruut-lang-fa 2.0.1 (MIT; needs `pip install python-crfsuite`). Words of the package's own lexicon, which
+the model was trained on, are left out.
+
+Speed is sentences per second of processor time, so that other work on the machine matters little.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
+import importlib.util
 import re
+import sqlite3
 import time
+import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +38,8 @@ from myxtts.corpus.sentences import sentences as generated_sentences
 from myxtts.text import TextSettings, Tokenizer, normalize
 from myxtts.text.espeak import Espeak
 from myxtts.text.lexicon import Lexicon
-from myxtts.text.persian_reading.reader import READINGS
+from myxtts.text.persian_reading.reader import READINGS, PersianReader
+from myxtts.text.persian_reading.sounds import plain_sounds
 
 # The alphabets of the files, as ours.
 _FARSDAT = str.maketrans(
@@ -36,6 +48,7 @@ _FARSDAT = str.maketrans(
 _DEVELOPMENT = str.maketrans(
     {"@": "ʔ", "/": "a", "a": "ɑ", "$": "ʃ", "c": "C", "j": "J", ";": "ʒ", "y": "j", "g": "ɡ"}
 )
+_GRUUT = str.maketrans({"æ": "a", "ɒ": "ɑ", "ɾ": "r", "g": "ɡ", "ɢ": "q", "\u031e": None, "\u0361": None, "ː": None})
 _NOT_A_SOUND = re.compile("[ˈˌː.,;:!?…—'\"()-]")
 _WIDEST_SHIFT = 8
 _MOST_PARTS = 4
@@ -197,12 +210,21 @@ def _is_ezafe(word: str) -> bool:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--data", type=Path, help="folder with the reference files")
+    arguments.add_argument("--g2p", type=Path, metavar="MODEL", help="compare guesses of unknown words instead")
     arguments.add_argument("--sentences", type=int, default=3000, help="how many to generate for the speed")
     arguments.add_argument("--errors", action="store_true", help="list what is wrong instead")
     options = arguments.parse_args()
     tokenizer = Tokenizer(TextSettings(symbols="phonemes"))
     results: dict[str, Any] = {}
     print(describe_machine())
+    if options.g2p:
+        if not options.data or not options.g2p.is_file() or importlib.util.find_spec("pycrfsuite") is None:
+            arguments.error("--g2p needs --data, a file that exists, and pip install python-crfsuite")
+        paths = sorted(options.data.glob("*.csv"))
+        write_json(
+            options.json, compare_guesses(options.g2p, [row for path in paths for row in read_reference(path)])
+        )
+        return
     for name in ("ezafe_dev", "homograph_dev", "farsdat"):
         path = options.data / f"{name}.csv" if options.data else None
         if path is None or not path.is_file():
@@ -250,18 +272,71 @@ def list_errors(
                 print("\t".join((word["written"], ipa, target, asked, word.get("why", ""), text)))
 
 
+def compare_guesses(model: Path, references: list[tuple[str, list[ReferenceWord]]]) -> dict[str, Any]:
+    """espeak-ng's and a CRF's sounds of words that are in no list: how many are right, and the phoneme error rate."""
+    import pycrfsuite
+
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(model))
+    lexicon = sqlite3.connect(model.parents[1] / "lexicon.db")
+    reader = PersianReader(Espeak(), None)
+    texts = Tokenizer(TextSettings(symbols="phonemes")).words([normalize(text, "fa") for text, _ in references], "fa")
+    seen: dict[str, Counter[str]] = {}
+    for words, (_, expected) in zip(texts, references, strict=True):
+        for said, group in zip(words, align([sounds_of(word.ipa) for word in words], expected), strict=True):
+            if len(group) == 1 and said.why == "espeak-ng" and not _is_ezafe(said.written):
+                seen.setdefault(said.written, Counter())[_without_ezafe(group[0].sounds, group[0].ezafe)] += 1
+    figures = {name: [0, 0, 0] for name in ("espeak-ng", "CRF")}
+    count = 0
+    for word, sounds in seen.items():
+        letters = word.replace("\u200c", "")
+        if lexicon.execute("select 1 from word_phonemes where word in (?, ?)", (word, letters)).fetchone():
+            continue
+        count += 1
+        labels = tagger.tag([_letter_features(letters, place) for place in range(len(letters))])
+        phonemes = "".join(base64.b64decode(label).decode() for label in labels).replace("_", "").replace("|", "")
+        ipa = unicodedata.normalize("NFD", phonemes).translate(_GRUUT)
+        target = sounds.most_common(1)[0][0]
+        for name, guess in (("espeak-ng", reader.guess(word)), ("CRF", plain_sounds(ipa))):
+            guessed = _single_end(sounds_of(guess))
+            figures[name][0] += guessed == target
+            figures[name][1] += edit_distance(guessed, target)
+            figures[name][2] += len(target)
+    results = {
+        name: {"words right": right / count, "phoneme error rate": wrong / total}
+        for name, (right, wrong, total) in figures.items()
+    }
+    print_table(
+        f"{count:,} words in no list",
+        ("guess", "words right", "phoneme error rate"),
+        [(name, f"{row['words right']:.1%}", f"{row['phoneme error rate']:.2%}") for name, row in results.items()],
+    )
+    return {"words": count, **results}
+
+
+def _letter_features(word: str, place: int) -> dict[str, Any]:
+    """What gruut gives its model of a letter: it, and three letters before it and after it."""
+    found: dict[str, Any] = {"bias": 1.0}
+    for shift in range(-3, 4):
+        if 0 <= place + shift < len(word):
+            name = f"grapheme{shift:+d}" if shift else "grapheme"
+            found[name] = base64.b64encode(word[place + shift].encode()).decode()
+    return found | {name: True for name, edge in (("begin", 0), ("end", len(word) - 1)) if place == edge}
+
+
 def measure_speed(tokenizer: Tokenizer, count: int) -> dict[str, float]:
     texts = [normalize(text, "fa") for text in generated_sentences("fa", seed=1, count=count)]
     espeak = Espeak()
     measured = {}
     for name, work in (
-        ("MyXTTS, in bulk", lambda: tokenizer.transcribe(texts, "fa")),
-        ("MyXTTS, again (words known)", lambda: tokenizer.transcribe(texts, "fa")),
+        ("MyXTTS, with espeak-ng for each new word", lambda: tokenizer.transcribe(texts, "fa")),
+        ("MyXTTS, its reader alone (words known)", lambda: tokenizer.words(texts, "fa")),
+        ("MyXTTS, from the text to ids", lambda: tokenizer.encode_batch(texts, ["fa"] * len(texts))),
         ("espeak-ng alone", lambda: espeak.phonemes(texts, "fa")),
     ):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        measured[name] = len(texts) / (time.perf_counter() - start)
+        measured[name] = len(texts) / (time.process_time() - start)
     print_table(
         f"{len(texts):,} generated sentences",
         ("what", "sentences/s"),

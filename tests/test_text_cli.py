@@ -55,6 +55,7 @@ def test_persian_is_shown_word_by_word(run_myxtts: Run) -> None:
     assert [word["written"] for word in shown["words"]] == ["کشتی", "نوح", "در", "دریا", "بود"]
     assert (first["ipa"], first["ezafe"], first["known"], first["ambiguous"]) == ("keʃtˈije", True, True, False)
     assert shown["words"][1]["ezafe"] is False
+    assert json.loads(run_myxtts("text", "،", "--language", "fa", "--json").stdout)["words"] == []
     table = run_myxtts("text", "کشتی نوح در دریا بود.", "--language", "fa").stdout
     assert "phonemes    keʃtˈije nˈuh dar darjˈɑ bˈud." in table
     assert any(line.startswith("keʃtˈije") and "near دریا" in line and "yes" in line for line in table.splitlines())

@@ -151,6 +151,11 @@ def test_vowel_marks_of_the_author_decide(tokenizer: Tokenizer) -> None:
     assert read(tokenizer, "نُه")[0].why == "vowel marks"
 
 
+def test_marks_without_letters_are_silent(tokenizer: Tokenizer) -> None:
+    for text in ("\u0650", "\u064b\u0651"):
+        assert [(word.ipa, word.ezafe) for word in read(tokenizer, text)] == [("", False)]
+
+
 def test_our_tables_are_lexicons_in_known_symbols() -> None:
     for name in ("readings.tsv", "words.tsv", "reference_words.tsv"):
         assert len(Lexicon(FOLDER / name, "fa")) == len(Lexicon(FOLDER / name, "fa", normalized=True))

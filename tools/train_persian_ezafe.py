@@ -68,16 +68,16 @@ def ezafe_rows(reader: PersianReader, sentences: Sequence[Sentence]) -> list[lis
     tagger = reader._tables.tagger
     result = []
     for (_, found, expected), read in zip(sentences, reader.read([found for _, found, _ in sentences]), strict=True):
-        words, owners = reader_module._units(found, tagger)
+        words = reader._units(found)
         probabilities = tagger.probabilities([[*words, "."]])[0]
         tags = [tagger.labels[number] for number in probabilities.argmax(axis=1)]
         odds = ezafe_log_odds(probabilities, tagger.labels)
-        last = {owner: place for place, owner in enumerate(owners)}
         groups = iter(align([sounds_of(word.ipa) for word in read], expected))
         rows = []
-        for number, (_, is_word) in enumerate(found):
+        place = -1
+        for text, is_word in found:
             group = next(groups) if is_word else []
-            place = last[number]
+            place += len(reader._form(text).parts) if is_word else 1
             if group and abs(odds[place]) < CERTAIN:
                 rows.append((features([*words, "."], tags, place), float(odds[place]), group[-1].ezafe))
         result.append(rows)
@@ -88,20 +88,20 @@ def reference_words(reader: PersianReader, sentences: Sequence[Sentence]) -> dic
     """Words that the references agree on and that are read otherwise: their sounds."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for (_, _, expected), read in zip(sentences, reader.read([found for _, found, _ in sentences]), strict=True):
-        for word, group in zip(read, align([sounds_of(word.ipa) for word in read], expected), strict=True):
+        for said, group in zip(read, align([sounds_of(word.ipa) for word in read], expected), strict=True):
             if len(group) == 1:
-                seen[reader_module._written_ezafe(word.written)[1]][_bare(group[0])] += 1
-    result: dict[str, str] = {}
-    for written, counts in seen.items():
-        entry = reader._entry(written)
+                seen[reader_module._written_ezafe(said.written)[1]][_bare(group[0])] += 1
+    result = {}
+    for word, counts in seen.items():
+        entry = reader._entry(word)
         sounds, count = counts.most_common(1)[0]
         ipa = "".join(_LETTERS.get(letter, letter) for letter in sounds)
         usual = with_single_end(entry.sounds)
         same_length = abs(len(ipa) - len(usual)) <= 2
         if entry.why != "espeak-ng" or count < 2 or count < 0.75 * counts.total() or not same_length:
             continue
-        if with_single_end(ipa) != usual and len(written) > 2 and not written.endswith(("ای", "وی")):
-            result[written] = plain_sounds(ipa)
+        if with_single_end(ipa) != usual and len(word) > 2 and not word.endswith(("ای", "وی")):
+            result[word] = plain_sounds(ipa)
     return result
 
 

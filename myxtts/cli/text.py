@@ -68,7 +68,7 @@ def text(
         "ids": ids.tolist(),
         "unknown": dict(tokenizer.unknown),
     }
-    if words:
+    if words or (language == "fa" and tokenizer.symbols == "phonemes"):
         result["words"] = [vars(word) for word in words]
 
     def render(console: Console) -> None:

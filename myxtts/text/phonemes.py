@@ -183,9 +183,9 @@ def _read_persian(texts: Sequence[str], reader: PersianReader) -> list[str]:
 def _persian_tokens(matches: Iterable[re.Match[str]]) -> list[tuple[str, bool]]:
     """The words and marks among matches of `tokens`; phonemes by hand are neither."""
     return [
-        (match.group(), match.lastgroup == "word")
-        for match in matches
-        if match.lastgroup != "ipa" and not match.group().isspace()
+        (token, kind == "word")
+        for token, kind in ((match.group(), match.lastgroup) for match in matches)
+        if kind == "word" or (kind != "ipa" and not token.isspace())
     ]
 
 

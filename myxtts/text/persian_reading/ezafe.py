@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,11 @@ from myxtts.text.rules import word_set
 # Where the tagger's odds are beyond this (its natural logarithm), its answer stands.
 CERTAIN = 6.0
 _FAR = 9
+_SIGHT = 8  # a verb or an object marker this many words ahead is not looked at
+_MOST_SUMS = 200_000
+
+Group = tuple[str | int, ...]  # its kind, and all that its features depend on
+
 _COPULAS = word_set(
     "است بود باشد نیست هست هستند بودند باشند شد شود شده می‌باشد می‌شود نبود شدند شوند نشد می‌شوند می‌باشند"
 )
@@ -58,86 +62,134 @@ class EzafeModel:
         lines = path.read_text(encoding="utf-8").splitlines()
         pairs = (line.split("\t") for line in lines if not line.startswith("#"))
         self._weights = {feature: float(weight) for feature, weight in pairs}
+        self._sums: dict[Group, float] = {}
 
-    def log_odds(self, words: Sequence[str], tags: Sequence[str], place: int, tagger_log_odds: float) -> float:
-        found = sum(self._weights.get(feature, 0.0) for feature in features(words, tags, place))
-        return found + self._weights["tagger"] * tagger_log_odds
+    def log_odds(self, sentence: TaggedSentence, place: int, tagger_log_odds: float) -> float:
+        total = self._weights["tagger"] * tagger_log_odds
+        for group in sentence.groups(place):
+            found = self._sums.get(group)
+            if found is None:
+                if len(self._sums) > _MOST_SUMS:
+                    self._sums.clear()
+                found = self._sums[group] = sum(self._weights.get(feature, 0.0) for feature in _features_of(group))
+            total += found
+        return total
 
 
-@lru_cache(maxsize=4)
-def _with_ezafe(labels: tuple[str, ...]) -> np.ndarray:
-    return np.array([label.endswith("e") for label in labels])
-
-
-def ezafe_log_odds(probabilities: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+def ezafe_log_odds(probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
     """The tagger's odds [place] that a word carries an ezafe, as a logarithm between -8 and 8."""
-    chance = probabilities @ _with_ezafe(labels)
+    # Not a product of matrices: its last digit depends on how many words are in the batch.
+    chance = probabilities[:, [label.endswith("e") for label in labels]].sum(axis=1)
     return np.clip(np.log((chance + 1e-6) / (1 - chance + 1e-6)), -8, 8)
 
 
+class TaggedSentence:
+    """Words with their tags, and what follows from the tags for each place: the next verb, chains of ezafes.
+
+    Args:
+        words: of a sentence, marks included.
+        tags: the tagger's labels of them.
+    """
+
+    def __init__(self, words: Sequence[str], tags: Sequence[str]) -> None:
+        count = len(words)
+        parts = [tag.removesuffix("e") for tag in tags]
+        # Two places more, so that the last word has followers; the last of them also stands before the first word.
+        self._words = [*words, "#", "#", "#"]
+        self._tags = [*tags, "#", "#", "#"]
+        self._parts = [*parts, "#", "#", "#"]
+        self._chain_start_is_first = [True] * count
+        self._chain_end = [count] * (count + 1)
+        self._verb = [_FAR] * count
+        self._object = [_FAR] * count
+        for place in range(1, count):
+            self._chain_start_is_first[place] = (
+                self._chain_start_is_first[place - 1]
+                if tags[place - 1].endswith("e")
+                else parts[place - 1] in ("PUNC", "CONJ")
+            )
+        verb = marker = count + _FAR
+        for place in range(count - 1, -1, -1):
+            if verb - place < _SIGHT:
+                self._verb[place] = verb - place
+            if marker - place < _SIGHT and marker < verb:
+                self._object[place] = marker - place
+            self._chain_end[place] = self._chain_end[place + 1] if tags[place].endswith("e") else place
+            if parts[place] == "V":
+                verb = place
+            if words[place] == "را":
+                marker = place
+
+    def groups(self, place: int) -> tuple[Group, ...]:
+        """What the model looks at. Features of a group depend on nothing else, so that their sum is computed once."""
+        words, tags, parts = self._words, self._tags, self._parts
+        verb, following, then = self._verb[place], parts[place + 1], ""
+        next_word, word_after = words[place + 1], words[place + 2]
+        compound = next_word in _PARTS_OF_VERBS
+        if parts[place + 2] == "V":
+            then = _verb_kind(word_after)
+        elif word_after in _CLOSED_CLASS:
+            then = word_after
+        first = self._chain_start_is_first[place]
+        chain_end = self._chain_end[place + 1]
+        kind = _verb_kind(words[place + verb]) if verb < _FAR else "-"
+        return (
+            ("word", words[place], following),
+            ("next", next_word),
+            ("tags", tags[place - 1], tags[place], tags[place + 1], parts[place + 2]),
+            ("verb", verb, kind, following, first, compound),
+            ("object", self._object[place], first, parts[chain_end + 1], min(chain_end - place - 1, 3)),
+            ("then", then, parts[place + 2] == "V", following, compound),
+        )
+
+
 def features(words: Sequence[str], tags: Sequence[str], place: int) -> list[str]:
-    """What the model looks at: the tags around the word, its letters, the next verb, the object that follows."""
-    count = len(words)
+    """The names of what the model looks at: the tags around the word, its letters, the next verb, the object."""
+    return [name for group in TaggedSentence(words, tags).groups(place) for name in _features_of(group)]
 
-    def word(index: int) -> str:
-        return words[index] if 0 <= index < count else "#"
 
-    def tag(index: int) -> str:
-        return tags[index] if 0 <= index < count else "#"
-
-    def part(index: int) -> str:
-        return tag(index).removesuffix("e")
-
-    here, following, after_that = part(place), part(place + 1), part(place + 2)
-    ahead = range(place + 1, min(count, place + 8))
-    verb = next((index - place for index in ahead if part(index) == "V"), _FAR)
-    marker = next((index - place for index in ahead if words[index] == "را"), _FAR)
-    if marker > verb:
-        marker = _FAR
-    chain_end = place + 1
-    while chain_end < count and tags[chain_end].endswith("e"):
-        chain_end += 1
-    chain = min(chain_end - place - 1, 3)
-    start = place
-    while start > 0 and tags[start - 1].endswith("e"):
-        start -= 1
-    first = int(start == 0 or part(start - 1) in ("PUNC", "CONJ"))
-    kind = _verb_kind(word(place + verb)) if verb < _FAR else "-"
-    itself = words[place]
-    found = [
-        "always",
-        f"t={here}",
-        f"t2={here}>{following}",
-        f"t3={here}>{following}>{after_that}",
-        f"next={tag(place + 1)}",
-        f"before={tag(place - 1)}>{here}",
-        f"tagged={int(tag(place).endswith('e'))}",
-        f"verb={verb}",
-        f"verb={min(verb, 3)} {kind} {following}",
-        f"object={marker}",
-        f"object={min(marker, 4)} {first}",
-        f"chain={part(chain_end + 1)} {chain} {first}",
-        f"end1={itself[-1:]}",
-        f"end2={itself[-2:]}",
-        f"end3={itself[-3:]}",
-        f"next end={word(place + 1)[-2:]}",
-        f"next start={word(place + 1)[:2]}",
-        f"y={int(itself.endswith('ی'))} {following}",
-        f"first={first}",
-        f"short={int(len(itself) < 3)}",
-        f"word={itself}",
-        f"next word={word(place + 1)}",
-    ]
-    compound = int(word(place + 1) in _PARTS_OF_VERBS)
-    found.append(f"compound={compound} {min(verb, 4)}")
-    if after_that == "V":
-        found.append(f"compound={compound} {_verb_kind(word(place + 2))}")
-        found.append(f"then={_verb_kind(word(place + 2))} {following}")
-    elif word(place + 2) in _CLOSED_CLASS:
-        found.append(f"then={word(place + 2)} {following}")
-    if kind == "copula":
-        found.append(f"copula={following} {min(verb, 4)} {first}")
-    return found
+def _features_of(group: Group) -> list[str]:
+    match group:
+        case ("word", str(word), following):
+            return [
+                f"end1={word[-1:]}",
+                f"end2={word[-2:]}",
+                f"end3={word[-3:]}",
+                f"short={int(len(word) < 3)}",
+                f"word={word}",
+                f"y={int(word.endswith('ی'))} {following}",
+            ]
+        case ("next", str(word)):
+            return [f"next end={word[-2:]}", f"next start={word[:2]}", f"next word={word}"]
+        case ("tags", before, str(tag), str(following), after_that):
+            here, following_part = tag.removesuffix("e"), following.removesuffix("e")
+            return [
+                "always",
+                f"t={here}",
+                f"t2={here}>{following_part}",
+                f"t3={here}>{following_part}>{after_that}",
+                f"next={following}",
+                f"before={before}>{here}",
+                f"tagged={int(tag.endswith('e'))}",
+            ]
+        case ("verb", int(verb), kind, following, first, compound):
+            names = [
+                f"verb={verb}",
+                f"verb={min(verb, 3)} {kind} {following}",
+                f"compound={compound:d} {min(verb, 4)}",
+            ]
+            return [*names, f"copula={following} {min(verb, 4)} {first:d}"] if kind == "copula" else names
+        case ("object", int(marker), first, after_chain, chain):
+            return [
+                f"object={marker}",
+                f"object={min(marker, 4)} {first:d}",
+                f"first={first:d}",
+                f"chain={after_chain} {chain} {first:d}",
+            ]
+        case ("then", then, is_verb, following, compound):
+            names = [f"then={then} {following}"] if then else []
+            return [*names, f"compound={compound:d} {then}"] if is_verb else names
+    raise ValueError(f"no features are known of {group}")
 
 
 def train(rows: Sequence[tuple[list[str], float, bool]], penalty: float, fewest: int) -> Mapping[str, float]:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from myxtts.text.espeak import Espeak
 from myxtts.text.lexicon import Lexicon, Reading
-from myxtts.text.persian_reading.ezafe import CERTAIN, EzafeModel, ezafe_log_odds
+from myxtts.text.persian_reading.ezafe import CERTAIN, EzafeModel, TaggedSentence, ezafe_log_odds
 from myxtts.text.persian_reading.readings import GUESS, choose
 from myxtts.text.persian_reading.sounds import (
     ezafe_ending,
@@ -67,6 +69,15 @@ class ReadWord:
 
 
 @dataclass(frozen=True)
+class _Form:
+    """A word as it is written: its parts for the tagger, whether its ezafe is written, and it without that."""
+
+    parts: list[str]
+    ezafe: bool
+    bare: str
+
+
+@dataclass(frozen=True)
 class _Entry:
     """What is known of a word, whatever its sentence."""
 
@@ -119,7 +130,9 @@ class PersianReader:
         self._tables = _tables()
         self._espeak = espeak
         self._lexicon = lexicon
+        self._forms: dict[str, _Form] = {}
         self._entries: dict[str, _Entry] = {}
+        self._read_words: dict[tuple[str, tuple[str, ...], tuple[bool, ...]], ReadWord] = {}
         self.unknown_words: Counter[str] = Counter()
         self.ambiguous_words: Counter[str] = Counter()
 
@@ -129,73 +142,109 @@ class PersianReader:
         Args:
             sentences: words and marks of normalised texts.
         """
-        units = [_units(sentence, self._tables.tagger) for sentence in sentences]
+        if not sentences:
+            return []
         tagger = self._tables.tagger
-        chances = tagger.probabilities([[*words, "."] for words, _ in units])
+        units = [self._units(sentence) for sentence in sentences]
+        chances = np.concatenate(tagger.probabilities([[*words, "."] for words in units]))
+        all_tags = [tagger.labels[number] for number in chances.argmax(axis=1).tolist()]
+        all_odds = ezafe_log_odds(chances, tagger.labels).tolist()
         result = []
-        for sentence, (words, owners), probabilities in zip(sentences, units, chances, strict=True):
-            tags = [tagger.labels[number] for number in probabilities.argmax(axis=1)]
-            odds = ezafe_log_odds(probabilities, tagger.labels).tolist()
-            carries = [self._carries_ezafe(words, tags, place, odds[place]) for place in range(len(words))]
-            read = self._read_sentence(sentence, words, owners, tags, carries)
-            self.unknown_words.update(word.written for word in read if not word.known)
-            self.ambiguous_words.update(word.written for word in read if word.ambiguous)
-            result.append(read)
+        start = 0
+        for sentence, words in zip(sentences, units, strict=True):
+            end = start + len(words) + 1
+            tags = all_tags[start:end]
+            carries = self._ezafes(words, tags, all_odds[start:end])
+            result.append(self._read_sentence(sentence, words, tags, carries))
+            start = end
+        self.unknown_words.update(word.written for read in result for word in read if not word.known)
+        self.ambiguous_words.update(word.written for read in result for word in read if word.ambiguous)
         return result
 
-    def _carries_ezafe(self, words: Sequence[str], tags: Sequence[str], place: int, odds: float) -> bool:
-        if place + 1 == len(words) or words[place + 1] in _CLAUSE_END or words[place] in NO_EZAFE:
-            return False
-        if words[place].endswith(ENCLITICS):
-            return False
-        if abs(odds) < CERTAIN:
-            odds = self._tables.ezafe.log_odds([*words, "."], tags, place, odds)
-        return odds > 0
+    def _units(self, sentence: Sequence[Token]) -> list[str]:
+        """What the tagger is given: marks, and words as it knows them."""
+        words: list[str] = []
+        for text, is_word in sentence:
+            if is_word:
+                words += self._form(text).parts
+            else:
+                words.append(text)
+        return words
+
+    def _form(self, written: str) -> _Form:
+        form = self._forms.get(written)
+        if form is None:
+            if len(self._forms) > _MOST_WORDS:
+                self._forms.clear()
+            ezafe, bare = _written_ezafe(written)
+            form = self._forms[written] = _Form(parts_of_word(written, self._tables.tagger.knows), ezafe, bare)
+        return form
+
+    def _ezafes(self, words: Sequence[str], tags: Sequence[str], odds: Sequence[float]) -> list[bool]:
+        """Which of the words carry an ezafe that is not written; `tags` and `odds` have the full stop after them."""
+        sentence = TaggedSentence([*words, "."], tags)
+        carries = [False] * len(words)
+        for place in range(len(words) - 1):
+            likely = odds[place]
+            if likely <= -CERTAIN or words[place + 1] in _CLAUSE_END or _never_carries_ezafe(words[place]):
+                continue
+            if likely < CERTAIN:
+                likely = self._tables.ezafe.log_odds(sentence, place, likely)
+            carries[place] = likely > 0
+        return carries
 
     def _read_sentence(
-        self,
-        sentence: Sequence[Token],
-        words: Sequence[str],
-        owners: Sequence[int],
-        tags: Sequence[str],
-        carries: Sequence[bool],
+        self, sentence: Sequence[Token], words: Sequence[str], tags: Sequence[str], carries: Sequence[bool]
     ) -> list[ReadWord]:
-        places: dict[int, list[int]] = {}
-        for place, owner in enumerate(owners):
-            places.setdefault(owner, []).append(place)
         read = []
-        for number, (written, is_word) in enumerate(sentence):
+        place = 0
+        for written, is_word in sentence:
+            start, place = place, place + (len(self._form(written).parts) if is_word else 1)
             if not is_word:
                 continue
-            mine = places[number]
-            ezafe, bare = _written_ezafe(written)
-            ezafe = ezafe or carries[mine[-1]]
-            tag = tags[mine[-1]]
-            given = self._user_reading(bare, words, mine[-1], tag) if self._lexicon else None
-            if given is not None:
-                ipa, why, ambiguous = given
-                if ezafe and bare not in NO_EZAFE:
-                    ipa += ezafe_ending(ipa.rstrip("ː"))
-                read.append(ReadWord(written, ipa, ezafe, tag.removesuffix("e"), why, True, ambiguous))
-                continue
-            said, reasons, known, ambiguous = "", [], True, False
-            parts = [bare] if len(mine) == 1 else [words[place] for place in mine]
-            for part, place in zip(parts, mine, strict=True):
-                entry = self._entry(part)
-                sounds, why = entry.sounds, entry.why
-                if entry.readings:
-                    reading, why = choose(entry.readings, words, place, tags[place])
-                    ambiguous |= why == GUESS
-                    sounds = plain_sounds(reading.ipa + entry.ending)
-                elif part == "و" and _between_numbers(words, place):
-                    sounds, why = "o", "between numbers"
-                with_ezafe = ezafe if place == mine[-1] else carries[place] and part not in UNSTRESSED
-                said += _finished(sounds, part, tags[place] == "V", with_ezafe)
-                reasons.append(why)
-                known &= entry.known
-            why = ", ".join(dict.fromkeys(reasons))
-            read.append(ReadWord(written, said, ezafe, tag.removesuffix("e"), why, known, ambiguous))
+            # A word that its neighbours do not change is read once for each tag, with and without ezafe.
+            key = (written, tuple(tags[start:place]), tuple(carries[start:place]))
+            word = self._read_words.get(key)
+            if word is None:
+                word, for_every_sentence = self._read_word(written, range(start, place), words, tags, carries)
+                if for_every_sentence:
+                    if len(self._read_words) > _MOST_WORDS:
+                        self._read_words.clear()
+                    self._read_words[key] = word
+            read.append(word)
         return read
+
+    def _read_word(
+        self, written: str, places: range, words: Sequence[str], tags: Sequence[str], carries: Sequence[bool]
+    ) -> tuple[ReadWord, bool]:
+        """A word, and whether it is read so in every sentence in which it has these tags and ezafes."""
+        form = self._form(written)
+        last = places[-1]
+        ezafe, tag = form.ezafe or carries[last], tags[last]
+        given = self._user_reading(form.bare, words, last, tag) if self._lexicon else None
+        if given is not None:
+            ipa, why, ambiguous = given
+            if ezafe and form.bare not in NO_EZAFE:
+                ipa += ezafe_ending(ipa.rstrip("ː"))
+            return ReadWord(written, ipa, ezafe, tag.removesuffix("e"), why, True, ambiguous), False
+        said, reasons, known, ambiguous, for_every_sentence = "", [], True, False, True
+        parts = [form.bare] if len(places) == 1 else form.parts
+        for part, place in zip(parts, places, strict=True):
+            entry = self._entry(part)
+            sounds, why = entry.sounds, entry.why
+            if entry.readings:
+                reading, why = choose(entry.readings, words, place, tags[place])
+                ambiguous |= why == GUESS
+                sounds = plain_sounds(reading.ipa + entry.ending)
+            elif part == "و" and _between_numbers(words, place):
+                sounds, why = "o", "between numbers"
+            for_every_sentence &= not entry.readings and part != "و"
+            with_ezafe = ezafe if place == last else carries[place] and part not in UNSTRESSED
+            said += _finished(sounds, part, tags[place] == "V", with_ezafe)
+            reasons.append(why)
+            known &= entry.known
+        why = ", ".join(dict.fromkeys(reasons))
+        return ReadWord(written, said, ezafe, tag.removesuffix("e"), why, known, ambiguous), for_every_sentence
 
     def _user_reading(self, word: str, words: Sequence[str], place: int, tag: str) -> tuple[str, str, bool] | None:
         assert self._lexicon is not None
@@ -216,8 +265,10 @@ class PersianReader:
 
     def _look_up(self, word: str) -> _Entry:
         tables = self._tables
+        if not _ANY_MARK.sub("", word):
+            return _Entry("", "no letters")  # espeak-ng would say the names of the marks
         if _VOWEL_MARK.search(word):
-            return _Entry(self._guess(word), "vowel marks")
+            return _Entry(self.guess(word), "vowel marks")
         readings = tables.readings.readings(word)
         if readings:
             return _Entry(readings[0].ipa, "", readings=tuple(readings))
@@ -226,7 +277,7 @@ class PersianReader:
             return _Entry(ipa, "word list")
         if word.endswith(("ای", "وی")) and (ipa := self._listed(word[:-1])) is not None:
             return _Entry(ipa + "j", "word list")
-        guess = self._guess(word)
+        guess = self.guess(word)
         for ending, sounds in ENDINGS:
             stem = word.removesuffix(ending).removesuffix(ZWNJ)
             if len(stem) < 2 or stem == word:
@@ -236,14 +287,15 @@ class PersianReader:
             if any(guess == plain_sounds(reading.ipa + sounds) for reading in readings):
                 return _Entry(guess, "", readings=tuple(readings), ending=sounds)
             ipa = self._listed(stem)
-            if ipa is not None and self._guess(stem) + sounds == guess:
+            if ipa is not None and self.guess(stem) + sounds == guess:
                 return _Entry(plain_sounds(ipa + sounds), "word list")
         return _Entry(guess, "espeak-ng", known=self._is_known(word))
 
     def _listed(self, word: str) -> str | None:
         return next((ipa for words in self._tables.words if (ipa := words.find(word)) is not None), None)
 
-    def _guess(self, word: str) -> str:
+    def guess(self, word: str) -> str:
+        """espeak-ng's sounds of a word, without stress and ezafe."""
         ipa = self._espeak.phonemes([word], "fa")[0]
         return without_ezafe(plain_sounds(ipa), word) if is_persian(ipa) else ipa
 
@@ -258,25 +310,21 @@ class PersianReader:
         return any(knows(stem) for stem in stems)
 
 
-def _units(sentence: Sequence[Token], tagger: Tagger) -> tuple[list[str], list[int]]:
-    """What the tagger is given: words as it knows them, and which token each is of."""
-    words: list[str] = []
-    owners: list[int] = []
-    for number, (text, is_word) in enumerate(sentence):
-        parts = parts_of_word(text, tagger.knows) if is_word else [text]
-        words += parts
-        owners += [number] * len(parts)
-    return words, owners
-
-
 def _written_ezafe(word: str) -> tuple[bool, str]:
     """Whether the author wrote an ezafe, and the word without it."""
+    if not _ANY_MARK.sub("", word):
+        return False, word
     if word.endswith(_KASRE):
         word = word[:-1]
         return True, word.removesuffix(ZWNJ + "ی") if word.endswith("ه" + ZWNJ + "ی") else word
     if word.endswith(HAMZA_ABOVE):
         return True, word[:-1]
     return word.endswith("های"), word
+
+
+@lru_cache(maxsize=50_000)
+def _never_carries_ezafe(word: str) -> bool:
+    return word in NO_EZAFE or word.endswith(ENCLITICS)
 
 
 def _between_numbers(words: Sequence[str], place: int) -> bool:
