@@ -3,7 +3,7 @@
     .venv/bin/python tools/train_persian_ezafe.py FOLDER [--check]
 
 FOLDER has `ezafe_dev.csv`, `homograph_dev.csv` and `farsdat.csv` of the GE2PE project (MIT; see
-`benchmarks/bench_persian.py`). `--check` writes nothing: it trains on nine tenths of the sentences, measures on the
+`benchmarks/bench_persian.py`). `--check` leaves both files as they are: it trains on nine tenths of the sentences, measures on the
 tenth that is left out, ten times, which is what to expect of sentences that were not seen. Sentences that share
 many words go into the same tenth.
 """
@@ -145,13 +145,26 @@ def main() -> None:
     for name in _NAMES:
         for text, expected in read_reference(options.folder / f"{name}.csv"):
             sentences.append((name, tokens_of(text), expected))
+    # The reader finds its tables in these files, so every trial is written there; what was there comes back unless all
+    # went well.
+    before = {path: path.read_bytes() for path in (_TARGET / "ezafe.tsv", _TARGET / "reference_words.tsv")}
+    try:
+        make(sentences, options.check)
+        if not options.check:
+            before.clear()
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
+
+
+def make(sentences: Sequence[Sentence], only_check: bool) -> None:
     espeak = Espeak()
     write_words({})
     write_model({"tagger": 1.0})
     rows = ezafe_rows(fresh_reader(espeak), sentences)
-    if options.check:
+    if only_check:
         check(espeak, sentences, rows)
-    write_words({})
+        return
     words = reference_words(fresh_reader(espeak), sentences)
     weights = train(repeated(sentences, rows, range(len(rows))), _PENALTY, _FEWEST)
     write_words(words)
