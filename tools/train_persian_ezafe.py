@@ -3,9 +3,9 @@
     .venv/bin/python tools/train_persian_ezafe.py FOLDER [--check]
 
 FOLDER has `ezafe_dev.csv`, `homograph_dev.csv` and `farsdat.csv` of the GE2PE project (MIT; see
-`benchmarks/bench_persian.py`). `--check` leaves both files as they are: it trains on nine tenths of the sentences, measures on the
-tenth that is left out, ten times, which is what to expect of sentences that were not seen. Sentences that share
-many words go into the same tenth.
+`benchmarks/bench_persian.py`). `--check` leaves both files as they are: it trains on nine tenths of the sentences and
+measures on the tenth that is left out, ten times, which is what to expect of sentences that were not seen. Sentences
+that share many words go into the same tenth.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def main() -> None:
     for name in _NAMES:
         for text, expected in read_reference(options.folder / f"{name}.csv"):
             sentences.append((name, tokens_of(text), expected))
-    # The reader finds its tables in these files, so every trial is written there; what was there comes back unless all
-    # went well.
+    # The reader finds its tables in these files, so every trial is written there. What was there before comes back,
+    # unless all went well.
     before = {path: path.read_bytes() for path in (_TARGET / "ezafe.tsv", _TARGET / "reference_words.tsv")}
     try:
         make(sentences, options.check)
