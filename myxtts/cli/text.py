@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @command()
 def text(
-    written: Annotated[str, typer.Argument(metavar="TEXT", help="The text, as one would write it.")],
+    written: Annotated[str, typer.Argument(metavar="TEXT", help="Text to show, as people write it.")],
     language: Annotated[str, typer.Option("--language", help="Language of the text, e.g. fa.")] = "en",
     symbols: Annotated[str, typer.Option("--symbols", help="auto, graphemes or phonemes.")] = "auto",
     lexicon: Annotated[

@@ -95,8 +95,8 @@ class LJSpeechDataset:
 
     @property
     def speakers(self) -> list[str]:
-        """Names of all speakers of the data set, in the order of their first clip. What numbers batches carry, the
-        store or the loader tells."""
+        """Names of all speakers of the data set, in the order of their first clip. The numbers in batches are
+        those of the store or the loader."""
         return self.metadata.speakers
 
     @property
@@ -270,7 +270,7 @@ class LJSpeechDataset:
         section = self.config if config is None else config.data if isinstance(config, XTTSConfig) else config
         changed = [key for key in _CLIP_KEYS if getattr(section, key) != getattr(self.config, key)]
         if changed:
-            raise ValueError(f"{', '.join(changed)}: other clips are another LJSpeechDataset")
+            raise ValueError(f"{', '.join(changed)}: these choose other clips; make a new LJSpeechDataset for them")
         return section
 
 

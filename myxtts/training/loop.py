@@ -162,7 +162,7 @@ class TrainingLoop:
             asked = clock()
             batch = next(batches, None)
             if batch is None:
-                raise DataError("the training data ended; it should go on without end")
+                raise DataError("the training batches ended; they should repeat without end (`.repeat()`)")
             ready = clock()
 
             # The step, as soon as fewer than two are in flight.
