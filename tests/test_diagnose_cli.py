@@ -175,7 +175,7 @@ def test_a_configuration_without_fault_has_nothing_to_change(tmp_path: Path) -> 
     [
         (("--num-batches=3",), "at least 10"),
         (("--simulate-step-ms=-1",), "should be above 0"),
-        (("--output=x.yaml",), "give --apply as well"),
+        (("--output=x.yaml",), "it has no effect without it"),
     ],
 )
 def test_wrong_usage_is_one_line(
