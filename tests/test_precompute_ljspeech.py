@@ -74,5 +74,5 @@ def test_other_settings_for_the_same_clips_share_what_is_prepared_until_features
 
 def test_settings_for_other_clips_are_refused(corpus):
     dataset = open_dataset(corpus)
-    with pytest.raises(ValueError, match="val_split: other clips"):
+    with pytest.raises(ValueError, match="val_split: these choose other clips"):
         dataset.prepare(config=dataset.config.model_copy(update={"val_split": 0.1}))
