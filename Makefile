@@ -38,11 +38,9 @@ PYTEST := -m pytest -n 2 --dist worksteal -m "not soak"
 test: $(VENV)/.installed-dev
 	$(BIN)/python $(PYTEST)
 
-# What needs no TensorFlow and makes no store or corpus, in a minute.
-MAKES := precompute precompute_cli precompute_faults precompute_ljspeech verify modes columns once check_data corpus \
-	corpus_speech demo docs monitor_command
+# What needs no TensorFlow.
 quick: $(VENV)/.installed-dev
-	$(BIN)/python $(PYTEST) --without-tensorflow -r fE $(MAKES:%=--ignore=tests/test_%.py)
+	$(BIN)/python $(PYTEST) --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -73,7 +73,7 @@ class SkippedTensorFlow:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--without-tensorflow", action="store_true", help="only what needs no TensorFlow, in a minute")
+    parser.addoption("--without-tensorflow", action="store_true", help="only what needs no TensorFlow")
 
 
 def pytest_configure(config: pytest.Config) -> None:

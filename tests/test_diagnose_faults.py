@@ -22,8 +22,8 @@ from myxtts.performance.diagnose_pipeline import judge
 # One for each way of measuring: a node in Python, epochs, single clips, a plain iterable, shapes, an eager step.
 MEASURED = (
     "a Python function that keeps the lock",
-    pytest.param("a shuffle of loaded clips", marks=pytest.mark.soak),
-    pytest.param("a few slow clips", marks=pytest.mark.soak),
+    "a shuffle of loaded clips",
+    "a few slow clips",
     "a loader without workers",
     "a new length in every batch",
     "a step run eagerly",
