@@ -1,4 +1,4 @@
-"""The stored audio: the samples under the mel's frames, made only when asked for, with the guarantees of any column."""
+"""The stored audio: the samples under the mel's frames, stored when asked for, checked and repaired like mels."""
 
 from __future__ import annotations
 
