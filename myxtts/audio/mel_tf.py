@@ -57,29 +57,47 @@ class LogMel:
             return self(audio[tf.newaxis], None if lengths is None else tf.reshape(lengths, [1]))[0]
 
         settings = self._settings
-        scale = 1 / PCM16_SCALE if audio.dtype == tf.int16 else 1.0
-        weights = tf.constant(self._weights * np.float32(scale))
+        weights = self._weights_for(audio.dtype)
         audio = tf.cast(audio, tf.float32)
-        batch, frames = size(audio, 0), size(audio, 1) // settings.hop_length
+        frames = size(audio, 1) // settings.hop_length
         if lengths is not None:
             lengths = tf.cast(lengths, tf.int32)
         signals = _mirrored(audio, lengths, settings.padding)
-        signals = signals[:, : frames * settings.hop_length + 2 * settings.padding]
-        if audio.shape[0] == 1:
-            mel = self._mel(signals[0], weights)[tf.newaxis]
-        elif self._clip_by_clip:
-            signature = tf.TensorSpec([_static(frames), settings.n_mels], tf.float32)
-            mel = tf.map_fn(lambda signal: self._mel(signal, weights), signals, fn_output_signature=signature)
-        else:
-            # The clips one after the other, as if they were one; frames that reach into the next clip are left out.
-            overlap = settings.n_fft // settings.hop_length - 1
-            mel = self._mel(tf.reshape(signals, [-1]), weights)
-            mel = tf.reshape(tf.pad(mel, [[0, overlap], [0, 0]]), [batch, frames + overlap, settings.n_mels])
-            mel = mel[:, :frames]
+        mel = self._mels(signals[:, : frames * settings.hop_length + 2 * settings.padding], frames, weights)
         if lengths is not None:
             inside = tf.range(frames) < (lengths // settings.hop_length)[:, tf.newaxis]
             mel = tf.where(inside[:, :, tf.newaxis], mel, settings.padding_value)
         return tf.ensure_shape(mel, [audio.shape[0], _static(frames), settings.n_mels])
+
+    def in_context(self, audio: tf.Tensor) -> tf.Tensor:
+        """The log-mel of parts of clips, the same as the whole clips have there.
+
+        Args:
+            audio: [B, padding + n + padding], int16, or floating point of full scale ±1: n samples, a multiple of
+                `hop_length`, and `settings.padding` on either side, mirrored where the clip begins or ends.
+
+        Returns:
+            float32 [B, n // hop_length, n_mels].
+        """
+        frames = (size(audio, 1) - 2 * self._settings.padding) // self._settings.hop_length
+        return self._mels(tf.cast(audio, tf.float32), frames, self._weights_for(audio.dtype))
+
+    def _weights_for(self, dtype: tf.DType) -> tf.Tensor:
+        return tf.constant(self._weights * np.float32(1 / PCM16_SCALE if dtype == tf.int16 else 1.0))
+
+    def _mels(self, signals: tf.Tensor, frames: int | tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """From signals with what lies around them [B, frames · hop_length + 2 · padding] to [B, frames, n_mels]."""
+        settings = self._settings
+        if signals.shape[0] == 1:
+            return self._mel(signals[0], weights)[tf.newaxis]
+        if self._clip_by_clip:
+            signature = tf.TensorSpec([_static(frames), settings.n_mels], tf.float32)
+            return tf.map_fn(lambda signal: self._mel(signal, weights), signals, fn_output_signature=signature)
+        # The clips one after the other, as if they were one; frames that reach into the next clip are left out.
+        overlap = settings.n_fft // settings.hop_length - 1
+        mel = self._mel(tf.reshape(signals, [-1]), weights)
+        mel = tf.reshape(tf.pad(mel, [[0, overlap], [0, 0]]), [size(signals, 0), frames + overlap, settings.n_mels])
+        return mel[:, :frames]
 
     def _mel(self, signal: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """From a mirrored signal [n] to [1 + (n - n_fft) // hop_length, n_mels]."""

@@ -174,6 +174,13 @@ class DataConfig(Section):
     mel_dtype: Literal["float16", "float32"] = Field(
         "float16", description="Precision of stored mels; float16 needs half the disk space and loads faster"
     )
+    store_audio: bool = Field(
+        False,
+        description=(
+            "Also store the audio, as 16-bit samples, for training a vocoder on random segments of it (44 kB per "
+            "second at 22,050 Hz)"
+        ),
+    )
     enable_memory_mapping: bool = Field(
         True,
         description=(

@@ -22,6 +22,7 @@ from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
+from myxtts.data.store.target import fingerprint
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import DataError
 from myxtts.text import TextSettings
@@ -54,7 +55,10 @@ class BatchSource:
         """
         clips: FeatureStore | RuntimeClips
         if prepared.store is not None:
-            clips, metadata, source = prepared.store, prepared.metadata, prepared.store.fingerprint
+            clips, metadata = prepared.store, prepared.metadata
+            # Not the store's own: a column that batches do not have should not keep a run from being continued.
+            settings = prepared.store.manifest.settings
+            source = fingerprint({section: settings[section] for section in ("mel", "text", "data")})
         else:
             clips, metadata = prepared.runtime_clips
             source = "runtime"

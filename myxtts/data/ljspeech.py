@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from myxtts.data.batch_source import BatchSource
+    from myxtts.data.segment_source import SegmentSource
 
 
 # What decides which clips there are, and what changes nothing but how features are loaded.
@@ -196,6 +197,50 @@ class LJSpeechDataset:
 
         section = self._section(config)
         return BatchSource.build(self.prepare(progress, section), section, split or self.subset)
+
+    def segments(
+        self,
+        split: Split | None = None,
+        config: DataConfig | XTTSConfig | None = None,
+        *,
+        frames: int,
+        batch_size: int | None = None,
+        mels: np.ndarray | None = None,
+        progress: WorkProgress | None = None,
+    ) -> SegmentSource:
+        """Batches of random segments of a split, mel frames with the samples under them, as a vocoder is trained on.
+
+        ```python
+        source = LJSpeechDataset("./data/ljspeech", XTTSConfig(store_audio=True)).segments(frames=32, batch_size=16)
+        for batch in source.dataset(seed=1).take(100):
+            batch["mel"], batch["audio"]  # [16, 32, 80], [16, 8192]
+        ```
+
+        Args:
+            split: none: the data set's own.
+            config: other settings for the same clips; none: the data set's own. A store needs `store_audio`; in mode
+                `runtime` the files are read.
+            frames: of a segment.
+            batch_size: segments per batch; none: as configured.
+            mels: frames to use in place of the store's, such as an acoustic model's for the same clips: float16 or
+                float32 [rows, n_mels], shaped as `FeatureStore.mel_data` and in its order.
+            progress: watches a store being made.
+
+        Raises:
+            ConfigError: the store has no audio because `store_audio` is false, or a value is out of range.
+            DataError: the data set cannot be used, no clip of the split can, or `mels` are not those of its frames.
+        """
+        from myxtts.data.segment_source import SegmentSource
+
+        section = self._section(config)
+        return SegmentSource.build(
+            self.prepare(progress, section),
+            section,
+            split or self.subset,
+            frames=frames,
+            batch_size=section.batch_size if batch_size is None else batch_size,
+            mels=mels,
+        )
 
     def create_tf_dataset(
         self,

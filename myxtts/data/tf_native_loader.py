@@ -10,7 +10,8 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.audio.mel_tf import LogMel
 from myxtts.audio.reading import PCM16_SCALE
-from myxtts.data.batches.audio_loader import AudioLoader, read_clip
+from myxtts.data.batches.audio_loader import AudioLoader
+from myxtts.data.batches.clip_files import read_clip
 from myxtts.data.batches.clip_table import ClipTable
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.store_loader import StoreLoader

@@ -1,4 +1,5 @@
-"""An epoch's order as graph operations: the same batches as `BatchPlan.epoch`, without Python in the pipeline.
+"""The order of batches as graph operations, without Python in the pipeline: the same as `BatchPlan.epoch` and
+`SegmentPlan.batch` give.
 
 Shuffling in the graph is what lets epoch follow epoch in one running pipeline. The order of the next epoch is
 made while batches of this one are still being loaded, so there is no pause between them, and a pipeline can
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from myxtts.data.batches.order import GOLDEN, MASK, MULTIPLIERS, SHIFTS, mix
 from myxtts.data.batches.plan import BUCKET_BITS, EMPTY, BatchOrder, BatchPlan
+from myxtts.data.batches.segment_plan import SegmentPlan
 
 ENDLESS = 1 << 62
 
@@ -46,6 +48,36 @@ def batch_requests(plan: BatchPlan, order: BatchOrder) -> tf.data.Dataset:
     return epochs.prefetch(1).flat_map(requests_of)
 
 
+def segment_requests(plan: SegmentPlan, order: BatchOrder) -> tf.data.Dataset:
+    """What to load for each batch of segments, in order.
+
+    A batch is drawn when its turn comes, from its number alone, so an epoch of any length takes no memory.
+
+    Args:
+        plan: the batches; not empty.
+        order: which of them come.
+
+    Returns:
+        A dataset of dicts: `rows` int64 [B], the clips, and `first_frame` int64 [B], where the segments begin.
+    """
+    batches, places = len(plan), plan.batch_size
+    first = order.start_epoch * batches + order.start_step
+    last = ENDLESS if order.epochs is None else (order.start_epoch + order.epochs) * batches
+    seed = _mixed_seed(order.seed, order.shuffle)
+    with tf.device("/CPU:0"):
+        rows, first_start = tf.constant(plan.rows, tf.int64), tf.constant(plan.first_start, tf.int64)
+
+    @tf.autograph.experimental.do_not_convert
+    def draw(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        epoch, step = number // batches, number % batches
+        state = _stream(seed, epoch if order.shuffle else tf.zeros_like(epoch))
+        start = _positive(_keys(state, step * places, places)) % plan.starts
+        clip = tf.searchsorted(first_start, start, side="right") - 1
+        return {"rows": tf.gather(rows, clip), "first_frame": start - tf.gather(first_start, clip)}
+
+    return tf.data.Dataset.range(first, last).map(draw)
+
+
 class _EpochInGraph:
     """The plan's constant parts as tensors, and the requests an epoch makes of them."""
 
@@ -53,8 +85,7 @@ class _EpochInGraph:
         self.shuffle = shuffle
         self.clips = plan.clips
         self.batches = len(plan)
-        # Without shuffling every epoch of every seed is the same, the numbers its batches draw included.
-        self.seed = mix(((seed if shuffle else 0) + GOLDEN) & MASK)
+        self.seed = _mixed_seed(seed, shuffle)
         self.rows = tf.constant(plan.rows, tf.int64)
         self.bucket_of_clip = tf.constant(plan.bucket_of_clip, tf.uint8)
         self.shape_of_batch = tf.constant(plan.batch_shapes(), tf.int32)  # [K, 3]
@@ -62,7 +93,7 @@ class _EpochInGraph:
 
     def __call__(self, epoch: tf.Tensor) -> dict[str, tf.Tensor]:
         """The requests of all batches, in order: dict of [K, ...]."""
-        state = self._stream(epoch if self.shuffle else tf.zeros_like(epoch))
+        state = _stream(self.seed, epoch if self.shuffle else tf.zeros_like(epoch))
         if self.shuffle:
             bucket = tf.bitwise.left_shift(tf.cast(self.bucket_of_clip, tf.uint64), _uint64(64 - BUCKET_BITS))
             key = tf.bitwise.right_shift(_keys(state, 0, self.clips), _uint64(BUCKET_BITS))
@@ -81,10 +112,6 @@ class _EpochInGraph:
             "draw": _keys(state, self.clips + self.batches, self.batches),
         }
 
-    def _stream(self, epoch: tf.Tensor) -> tf.Tensor:
-        epoch_part = mix_in_graph(tf.cast(epoch, tf.uint64) + _uint64(GOLDEN)) * _uint64(GOLDEN)
-        return mix_in_graph(tf.bitwise.bitwise_xor(_uint64(self.seed), epoch_part))
-
 
 def _rectangle(plan: BatchPlan) -> np.ndarray:
     """`clip_of_place` with a row per batch, int64 [K, largest batch], filled up with empty places."""
@@ -100,6 +127,17 @@ def mix_in_graph(state: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, _uint64(SHIFTS[2])))
 
 
+def _mixed_seed(seed: int, shuffle: bool) -> int:
+    """Without shuffling every epoch of every seed is the same, the numbers its batches draw included."""
+    return mix(((seed if shuffle else 0) + GOLDEN) & MASK)
+
+
+def _stream(mixed_seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """`order.stream`."""
+    epoch_part = mix_in_graph(tf.cast(epoch, tf.uint64) + _uint64(GOLDEN)) * _uint64(GOLDEN)
+    return mix_in_graph(tf.bitwise.bitwise_xor(_uint64(mixed_seed), epoch_part))
+
+
 def _keys(state: tf.Tensor, first: int | tf.Tensor, count: int) -> tf.Tensor:
     first = tf.cast(first, tf.int64)
     positions = tf.cast(tf.range(first + 1, first + count + 1), tf.uint64)
@@ -109,6 +147,11 @@ def _keys(state: tf.Tensor, first: int | tf.Tensor, count: int) -> tf.Tensor:
 def _argsort(keys: tf.Tensor) -> tf.Tensor:
     """Stable, ascending. Keys are moved into the range of int64 without changing their order."""
     return tf.argsort(tf.bitcast(tf.bitwise.bitwise_xor(keys, _uint64(1 << 63)), tf.int64), stable=True)
+
+
+def _positive(keys: tf.Tensor) -> tf.Tensor:
+    """The upper 63 bits, int64, of which remainders can be taken."""
+    return tf.cast(tf.bitwise.right_shift(keys, _uint64(1)), tf.int64)
 
 
 def _uint64(value: int) -> tf.Tensor:

@@ -9,8 +9,9 @@ from typing import Protocol
 import tensorflow as tf
 
 from myxtts.config.config import DataConfig
-from myxtts.data.batches.order_in_graph import batch_requests
+from myxtts.data.batches.order_in_graph import batch_requests, segment_requests
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
+from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.store.allocation import keep_freed_memory
 from myxtts.errors import DataError
 
@@ -55,7 +56,7 @@ class PipelineSettings:
 
 def create_dataset(
     loader: BatchLoader,
-    plan: BatchPlan,
+    plan: BatchPlan | SegmentPlan,
     settings: PipelineSettings,
     order: BatchOrder,
 ) -> tf.data.Dataset:
@@ -70,7 +71,7 @@ def create_dataset(
         raise DataError(f"there is no step {order.start_step} in an epoch of {len(plan)} batches")
     keep_freed_memory()
 
-    dataset = batch_requests(plan, order)
+    dataset = segment_requests(plan, order) if isinstance(plan, SegmentPlan) else batch_requests(plan, order)
     # Loaders are graph operations throughout; to look through their source for Python's control flow takes seconds.
     load_batch = tf.autograph.experimental.do_not_convert(loader.load_batch)
     if settings.overlap:
@@ -105,5 +106,5 @@ def _options(settings: PipelineSettings) -> tf.data.Options:
     return options
 
 
-def _reasons(plan: BatchPlan) -> str:
+def _reasons(plan: BatchPlan | SegmentPlan) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in plan.skipped_because.items()) or "no clips"

@@ -174,17 +174,17 @@ class BatchPlan:
     ) -> None:
         if (batch_size is None) == (max_frames_per_batch is None):
             raise ConfigError("Set either batch_size or max_frames_per_batch, one of the two.")
-        _require_in_range("batch_size", batch_size, 1)
-        _require_in_range("max_frames_per_batch", max_frames_per_batch, 1)
-        _require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
-        _require_in_range("max_mel_frames", max_mel_frames, 1)
-        _require_in_range("max_tokens", max_tokens, 1)
+        require_in_range("batch_size", batch_size, 1)
+        require_in_range("max_frames_per_batch", max_frames_per_batch, 1)
+        require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
+        require_in_range("max_mel_frames", max_mel_frames, 1)
+        require_in_range("max_tokens", max_tokens, 1)
         if long_clips not in ("skip", "crop"):
             raise ConfigError(f"long_clips is {long_clips!r}; it can be 'skip' or 'crop'.")
 
-        frames = _lengths("mel_lengths", mel_lengths)
-        tokens = _lengths("token_lengths", token_lengths, size=len(frames))
-        every_row = _rows(rows, size=len(frames))
+        frames = checked_lengths("mel_lengths", mel_lengths)
+        tokens = checked_lengths("token_lengths", token_lengths, size=len(frames))
+        every_row = checked_rows(rows, size=len(frames))
 
         empty = (frames == 0) | (tokens == 0)
         over_frames = (frames > (max_mel_frames or _UNLIMITED)) & ~empty
@@ -273,8 +273,8 @@ class BatchPlan:
             shuffle: False gives the same batches for every seed and epoch: shortest bucket first, clips in
                 the order they were given in.
         """
-        _require_in_range("seed", seed, 0, 2**64 - 1)
-        _require_in_range("epoch", epoch, 0, 2**64 - 1)
+        require_in_range("seed", seed, 0, 2**64 - 1)
+        require_in_range("epoch", epoch, 0, 2**64 - 1)
         if shuffle:
             state = stream(seed, epoch)
             clip_keys = keys(state, self.clips) >> np.uint64(BUCKET_BITS)
@@ -322,20 +322,23 @@ def _fill_places(clips: np.ndarray, places: np.ndarray) -> np.ndarray:
     return filled
 
 
-def _require_in_range(name: str, value: int | None, least: int, most: int | None = None) -> None:
+def require_in_range(name: str, value: int | None, least: int, most: int | None = None) -> None:
+    """Raises a ConfigError for a setting that is out of its range; None is not looked at."""
     if value is not None and (value < least or (most is not None and value > most)):
         allowed = f"{least} or more" if most is None else f"{least} to {most}"
         raise ConfigError(f"{name} is {value}; it can be {allowed}.")
 
 
-def _lengths(name: str, values: npt.ArrayLike, size: int | None = None) -> np.ndarray:
+def checked_lengths(name: str, values: npt.ArrayLike, size: int | None = None) -> np.ndarray:
+    """Lengths of clips, int64 [N], or a ValueError."""
     array = _integers(name, values, size)
     if array.size and array.min() < 0:
         raise ValueError(f"{name} holds a negative length")
     return array
 
 
-def _rows(values: npt.ArrayLike | None, size: int) -> np.ndarray:
+def checked_rows(values: npt.ArrayLike | None, size: int) -> np.ndarray:
+    """What `size` clips are called, int64 [N], or a ValueError; 0 to N − 1 where nothing is given."""
     if values is None:
         return np.arange(size)
     array = _integers("rows", values, size)

@@ -14,11 +14,13 @@ from typing import Any
 
 from myxtts.data.batches.buckets import Bucket
 from myxtts.data.batches.plan import BatchPlan, PlanDescription
+from myxtts.data.batches.segment_plan import SegmentDescription, SegmentPlan
 from myxtts.errors import DataError
 
 # How the error names an item, where the field's own name would not tell a user much.
 _NAMES = {
     "order_version": "version of the order",
+    "segment_version": "version of the draw",
     "source": "store",
     "clips_hash": "hash of the clips",
     "batches": "batches per epoch",
@@ -40,7 +42,7 @@ class Position:
     seed: int
     epoch: int
     step: int
-    plan: PlanDescription
+    plan: PlanDescription | SegmentDescription
 
     def __post_init__(self) -> None:
         if self.plan.batches < 1:
@@ -52,7 +54,7 @@ class Position:
             )
 
     @classmethod
-    def start(cls, plan: BatchPlan, seed: int) -> Position:
+    def start(cls, plan: BatchPlan | SegmentPlan, seed: int) -> Position:
         """The first batch of the first epoch."""
         return cls(seed, 0, 0, plan.description)
 
@@ -61,7 +63,7 @@ class Position:
         epochs, step = divmod(self.step + batches, self.plan.batches)
         return replace(self, epoch=self.epoch + epochs, step=step)
 
-    def require(self, plan: BatchPlan) -> None:
+    def require(self, plan: BatchPlan | SegmentPlan) -> None:
         """Raise unless `plan` continues with the batches this position was saved in.
 
         Raises:
@@ -69,9 +71,15 @@ class Position:
         """
         if plan.hash == self.plan.hash:
             return
+        if type(plan.description) is not type(self.plan):
+            counted = "segments" if isinstance(self.plan, SegmentDescription) else "whole clips"
+            raise DataError(
+                f"Cannot continue at epoch {self.epoch}, step {self.step}: "
+                f"this was saved by a run on batches of {counted}, and the batches here are others."
+            )
         changes = [
             f"{_NAMES.get(field.name, field.name)} {_text(old)} → {_text(new)}"
-            for field in fields(PlanDescription)
+            for field in fields(self.plan)
             if field.name != "hash"
             and (old := getattr(self.plan, field.name)) != (new := getattr(plan.description, field.name))
         ]
@@ -93,9 +101,12 @@ class Position:
             DataError: it is not a saved position.
         """
         try:
+            numbers = int(saved["seed"]), int(saved["epoch"]), int(saved["step"])
             plan = dict(saved["plan"])
+            if "segment_version" in plan:
+                return cls(*numbers, SegmentDescription(**plan))
             plan["buckets"] = tuple(Bucket(**bucket) for bucket in plan["buckets"])
-            return cls(int(saved["seed"]), int(saved["epoch"]), int(saved["step"]), PlanDescription(**plan))
+            return cls(*numbers, PlanDescription(**plan))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"Not a saved position in the data ({type(error).__name__}: {error}).") from error
 

@@ -29,8 +29,8 @@ from myxtts.data.store.records import (
     intact,
     read_journal,
     restamp,
+    runs_and_work,
     same_source,
-    segments,
     write_all,
 )
 from myxtts.data.store.workers import WorkerPool
@@ -133,7 +133,7 @@ class ColumnBuilder:
             done = len(kept)
             sources = [*self.sources, *self._salvaged(checked=True)]
             which, rows = find_reusable(self.plan, sources, self.by_content)
-            todo = segments(done, which, rows, sources, self.column.row_bytes, self.chunk)
+            todo = runs_and_work(done, which, rows, sources, self.column.row_bytes, self.chunk)
             with ColumnFiles(self.data_path, self.journal_path, self.folder / FAILURES_FILE) as files:
                 ColumnLayout(self.column, self.plan, self.item, files, pool, self.on_progress, done, _end(kept)).run(
                     todo

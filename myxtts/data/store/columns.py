@@ -19,14 +19,19 @@ import numpy as np
 import xxhash
 
 from myxtts.audio.mel import MelSettings, log_mel, trim
-from myxtts.audio.reading import read_audio
+from myxtts.audio.reading import RESAMPLER_QUALITY, read_audio, to_pcm16
 from myxtts.data.clips import Clip
-from myxtts.data.store.format import MEL_DTYPES, TOKEN_DTYPE, Column, mel_column, token_column
+from myxtts.data.store.format import MEL_DTYPES, TOKEN_DTYPE, Column, mel_column, optional_column, token_column
 from myxtts.errors import AudioError, MyXTTSError, TextError
 from myxtts.text import TextSettings, Tokenizer
 
 if TYPE_CHECKING:
     from myxtts.config.config import DataConfig
+
+AUDIO_COLUMN = "audio"
+AUDIO_DTYPE = np.dtype("<i2")
+# To be raised with every change that stores other samples of the same file and settings.
+AUDIO_DEFINITION = 1
 
 _HASH_BLOCK = 1 << 20
 _TOKEN_BYTES_PER_LETTER = 10  # blanks between symbols, four bytes each, numbers written out
@@ -139,6 +144,32 @@ class MelComputer:
         return ClipRows(np.ascontiguousarray(mel, self._dtype), source)
 
 
+class AudioComputer:
+    """Samples of audio files, a row each: exactly those under the mel's frames, so frame `i` of a clip is above its
+    samples from `i · hop_length` to before `(i + 1) · hop_length`; made with fields of `MelSettings`.
+
+    What follows the last frame, less than a hop, is left out: with every clip a whole number of hops long, the file
+    can also be read as rows of a hop each, which begin where the mel's rows do.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = MelSettings(**settings)
+
+    def compute(self, items: Sequence[str]) -> Iterator[ClipRows | str]:
+        """One result per path, in order."""
+        for path in items:
+            yield rows_or_reason(self._compute, path)
+
+    def _compute(self, path: str) -> ClipRows:
+        audio, source = read_stamped(path, self._settings.sample_rate)
+        audio = trim(audio, self._settings)
+        frames = self._settings.frames(len(audio))
+        if not frames:
+            raise AudioError(f"{path}: the audio is too short for a single frame")
+        samples = to_pcm16(audio[: frames * self._settings.hop_length])
+        return ClipRows(np.ascontiguousarray(samples, AUDIO_DTYPE), source)
+
+
 class TokenComputer:
     """Symbol ids of texts; made with fields of `TextSettings`."""
 
@@ -235,6 +266,19 @@ def _mel_bytes(config: DataConfig, clip: Clip, samples: int) -> int:
     return samples // config.hop_length * config.n_mels * MEL_DTYPES[config.mel_dtype].itemsize
 
 
+def _audio_fingerprint(config: DataConfig) -> dict[str, Any]:
+    """Settings of the mel that change no sample are left out, so that they do not have the audio stored again."""
+    return {
+        "audio_definition": AUDIO_DEFINITION,
+        "resampler": f"soxr-{RESAMPLER_QUALITY.lower()}",
+        "sample_rate": config.sample_rate,
+        "hop_length": config.hop_length,
+        "n_fft": config.n_fft if config.trim_silence else None,
+        "trim_silence": config.trim_silence,
+        "trim_db": float(config.trim_db) if config.trim_silence else None,
+    }
+
+
 register(
     ColumnEntry(
         name="token",
@@ -266,5 +310,21 @@ register(
         seconds_per_row=lambda config: config.hop_length / config.sample_rate,
         clips_per_task=1,  # it takes milliseconds, and little is lost when the build is killed
         rebuild_key="auto_rebuild_mel_cache",
+    )
+)
+register(
+    ColumnEntry(
+        name=AUDIO_COLUMN,
+        plural="waveforms",
+        stage="audio",
+        source=AUDIO,
+        section="audio",
+        layout=lambda config: optional_column(AUDIO_COLUMN, AUDIO_DTYPE.name, (), 0.0),
+        fingerprint=_audio_fingerprint,
+        computer=AudioComputer,
+        settings=lambda config: vars(MelSettings.from_config(config)),
+        expected_bytes=lambda config, clip, samples: samples * AUDIO_DTYPE.itemsize,
+        seconds_per_row=lambda config: 1 / config.sample_rate,
+        wanted=lambda config: config.store_audio,
     )
 )

@@ -131,7 +131,7 @@ def find_whole(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) 
     return None
 
 
-def segments(
+def runs_and_work(
     first: int, which: np.ndarray, rows: np.ndarray, sources: Sequence[Reusable], row_bytes: int, chunk: int
 ) -> Iterator[Run | Work]:
     """The plan from row `first` on, in order, as runs to copy and chunks to compute."""
