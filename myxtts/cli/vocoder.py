@@ -105,8 +105,8 @@ def import_vocoder(
         "mel_fmax": settings.fmax,
     }
     summary = (
-        f"{out}: {found.network.architecture}, {found.network.count_params() / 1e6:.1f} million weights, for mels of "
-        f"{settings.n_mels} bands from {settings.fmin:g} to {settings.fmax:g} Hz, {settings.hop_length} samples a frame "
-        f"at {settings.sample_rate} Hz"
+        f"{out}: {found.network.architecture}, {found.network.count_params() / 1e6:.1f} million weights, "
+        f"for mels of {settings.n_mels} bands from {settings.fmin:g} to {settings.fmax:g} Hz, "
+        f"{settings.hop_length} samples a frame at {settings.sample_rate} Hz"
     )
     emit(result, lambda console: console.print(summary))

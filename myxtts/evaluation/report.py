@@ -98,8 +98,7 @@ def _sentences(result: Evaluation) -> str:
         paragraph(
             f"{shown} sentences, evenly spread from the lowest distortion to the highest. "
             f"Each has three versions: what the model speaks; the ceiling, which is {result.vocoder.name} of the "
-            "recorded mel; "
-            "and the recording. The pictures of a sentence share one time axis and one scale."
+            "recorded mel; and the recording. The pictures of a sentence share one time axis and one scale."
         ),
     )
 

@@ -56,7 +56,7 @@ class ChunkedVocoder(abc.ABC):
         return audio
 
     def stream(self, mel: np.ndarray, chunk_frames: int = STREAM_CHUNK) -> Iterator[np.ndarray]:
-        """The same audio in pieces of `chunk_frames` frames, the last one shorter; all in one if nothing can be cut."""
+        """The same audio in pieces of `chunk_frames` frames, or all in one if nothing can be cut."""
         frames, hop = len(mel), self.settings.hop_length
         if frames and frames <= min(chunk_frames, self.most_frames or chunk_frames):
             yield self.vocode(mel)

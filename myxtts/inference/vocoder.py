@@ -93,9 +93,7 @@ def create_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | Non
         from myxtts.inference.griffin_lim import GriffinLim  # needs TensorFlow
 
         if choice == AUTO:
-            _say_once(
-                "vocoder: Griffin-Lim, since there is no trained one for these mels (--vocoder chooses another)"
-            )
+            _say_once("vocoder: Griffin-Lim, for lack of a trained one for these mels (--vocoder chooses another)")
         return GriffinLim(settings)
     if choice == AUTO:
         _say_once(f"vocoder: {path}")

@@ -4,9 +4,9 @@ A file does not say what its tensors mean, so it is recognised by their shapes, 
 
 - **Input**: one tensor of float32 or float16, [1, n_mels, T], [1, T, n_mels], [n_mels, T] or [T, n_mels]. T may be
   free or fixed; with a fixed T, mels are cut into pieces of T frames.
-- **Output**: audio, one tensor of any shape that has one length besides ones: `hop_length` samples a frame, or a fixed
-  number of samples more or less, half of it at either end. Or a spectrum, as Vocos is often exported: three tensors
-  [1, n_fft / 2 + 1, T], which are magnitude, cosine and sine of the phase; its inverse is computed here.
+- **Output**: audio, one tensor of any shape that has one length besides ones: `hop_length` samples a frame, or a
+  fixed number of samples more or less, half of it at either end. Or a spectrum, as Vocos is often exported: three
+  tensors [1, n_fft / 2 + 1, T], which are magnitude, cosine and sine of the phase; its inverse is computed here.
 - **Context**, the frames that a sample depends on: measured, by changing a few frames in the middle of a mel.
 """
 

@@ -1,8 +1,8 @@
 """Vocoders that others trained with PyTorch: HiFi-GAN and Vocos, from a state dict or a safetensors file.
 
-A file holds names and tensors. Which network they belong to follows from the names, its sizes from the shapes, and what
-shapes do not show (dilations, the mel's settings) from the configuration file beside the weights, or from what was
-published: HiFi-GAN V1, V2 and V3 need no configuration.
+A file holds names and tensors. Which network they belong to follows from the names, its sizes from the shapes, and
+what shapes do not show (dilations, the mel's settings) from the configuration file beside the weights, or from what
+was published: HiFi-GAN V1, V2 and V3 need no configuration.
 
 Nothing in a file is executed: PyTorch's are read with `weights_only`, safetensors by NumPy.
 """
@@ -80,7 +80,7 @@ def import_vocoder(
 
 
 def read_state_dict(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a file by name, float32; weights that PyTorch keeps as a length and a direction are put together.
+    """The tensors of a file by name, float32; a weight that PyTorch keeps as length and direction is put together.
 
     Raises:
         VocoderError: the file is missing, damaged, or holds something else.
@@ -210,8 +210,8 @@ def _import_hifi_gan(source: Source) -> ImportedVocoder:
     dilations = config.get("resblock_dilation_sizes") or _PUBLISHED_DILATIONS.get((kind, block_kernels))
     if dilations is None:
         raise VocoderError(
-            f"{source.path}: not a published HiFi-GAN (residual blocks of kind {kind}, kernels {list(block_kernels)}); "
-            "give its configuration with --config"
+            f"{source.path}: not a published HiFi-GAN (residual blocks of kind {kind}, "
+            f"kernels {list(block_kernels)}); give its configuration with --config"
         )
     sizes = {
         "n_mels": first.shape[1],
@@ -310,7 +310,7 @@ def _vocos_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_bands(source: Source, settings: MelSettings, given: Mapping[str, Any]) -> None:
-    """Refuses a Vocos whose mels have bands of another kind, as its first models have (HTK's scale, not normalised)."""
+    """Refuses mels with bands of another kind, as Vocos's first models have (HTK's scale, not normalised)."""
     bands = source.state.get(_MEL_BANDS)  # [bins, n_mels]
     if bands is None:
         same = (given.get("mel_scale"), given.get("norm")) == ("slaney", "slaney")

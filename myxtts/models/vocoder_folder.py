@@ -99,7 +99,7 @@ def read_vocoder(path: str | Path) -> VocoderFolder:
     if description.get("format") != FORMAT or description.get("network") not in _NETWORKS:
         raise VocoderError(
             f"{path}: a vocoder of format {description.get('format')}, network {description.get('network')}; "
-            f"this version reads {FORMAT} with {' or '.join(_NETWORKS)}; it was made by myxtts {description.get('myxtts')}"
+            f"this version reads {FORMAT} with {' or '.join(_NETWORKS)} (made by myxtts {description.get('myxtts')})"
         )
     verify_checksums(path)
     return VocoderFolder(
