@@ -45,6 +45,10 @@ class CheckpointError(MyXTTSError):
     """A checkpoint is missing, damaged, or has another configuration."""
 
 
+class VocoderError(MyXTTSError):
+    """A vocoder cannot be read, or does not fit the mels."""
+
+
 class TrainingError(MyXTTSError):
     """Training cannot start or continue."""
 

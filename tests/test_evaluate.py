@@ -118,7 +118,7 @@ def measure_with(speaker: Perfect, vocoder: Vocoder, config: XTTSConfig) -> Eval
 def evaluation(measure: Evaluator, trained: frozenset[str], clips: EvaluationClips) -> Evaluation:
     rows = range(len(clips))
     return Evaluation(
-        "runs/voice", "data", "all clips", 0, clips.settings, SENTENCES,
+        "runs/voice", "data", "all clips", 0, clips.settings, measure.vocoder, SENTENCES,
         tuple(measure.sentences(rows, 8, SENTENCES)), tuple(measure.voices(rows, trained, 3)),
     )  # fmt: skip
 
@@ -314,7 +314,7 @@ def test_samples_are_three_wav_files_a_sentence(perfect: Evaluation, tmp_path: P
     first = perfect.results[0].id
     lengths = [
         soundfile.info(tmp_path / "samples" / f"{first}.{kind}.wav").frames
-        for kind in ("generated", "griffin-lim", "recording")
+        for kind in ("generated", "vocoded", "recording")
     ]
     hop = MelSettings().hop_length
     assert lengths[0] == 2 * lengths[1]

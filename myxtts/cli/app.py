@@ -30,6 +30,7 @@ from myxtts.cli import (
     train,
     tune,
     verify_cache,
+    vocoder,
 )
 from myxtts.errors import MyXTTSError
 
@@ -54,6 +55,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         text.text,
     ),
     "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
+    "Vocoder": (vocoder.vocode, vocoder.import_vocoder),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }
 for _panel, _functions in _COMMANDS.items():

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from myxtts.cli.options import command
+from myxtts.cli.options import VocoderOption, command
 from myxtts.cli.output import emit, say
 from myxtts.errors import MissingExtraError, UsageError
 
@@ -23,6 +23,7 @@ def demo(
     full: Annotated[
         bool, typer.Option("--full", help="Take half an hour: 64 voices, English and Persian, and a cloned voice.")
     ] = False,
+    vocoder: VocoderOption = "auto",
 ) -> None:
     """Train a voice on generated speech, and listen to it: about 6 minutes on two cores.
 
@@ -33,10 +34,12 @@ def demo(
     Example: myxtts demo --quick
     """
     from myxtts import hardware
+    from myxtts.audio.mel import MelSettings
     from myxtts.demo.plan import SIZES, Folders, next_commands
     from myxtts.demo.report import stage_line, write_report
     from myxtts.demo.run import run_demo
     from myxtts.inference.plot import require_plotting
+    from myxtts.inference.vocoder import find_vocoder
     from myxtts.text.espeak import available
 
     if quick and full:
@@ -44,6 +47,7 @@ def demo(
     if not available():
         raise MissingExtraError("the demo", "speech")
     require_plotting("the demo")
+    find_vocoder(vocoder, MelSettings())
     size = SIZES["quick" if quick else "full" if full else "standard"]
     say(f"about {size.promise} on two cores, in {folder}; Ctrl-C stops it, and the same command continues")
     began = time.perf_counter()
@@ -54,6 +58,7 @@ def demo(
             size,
             on_begin=lambda stage: say(f"\n$ myxtts {' '.join(stage.command)}"),
             on_done=lambda done: say(stage_line(done)),
+            vocoder=None if vocoder == "auto" else vocoder,
         )
         values = write_report(Folders(folder, folder / size.name), size, stages, machine)
     except OSError as error:

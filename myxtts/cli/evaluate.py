@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from myxtts.cli.machine_config import start_tensorflow
-from myxtts.cli.options import CheckpointOption, command
+from myxtts.cli.options import CheckpointOption, VocoderOption, command
 from myxtts.cli.output import StageProgress, emit, say
 from myxtts.errors import UsageError
 
@@ -35,6 +35,7 @@ def evaluate(
         str, typer.Option(help="train, val, test, all, or auto: clips that were not trained on.")
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the choice of sentences and candidates.")] = 0,
+    vocoder: VocoderOption = "auto",
     html: Annotated[Path | None, typer.Option(help="Write a page with the audio and the mels to this file.")] = None,
     samples: Annotated[Path | None, typer.Option(help="Write each sentence as WAV files into this folder.")] = None,
 ) -> None:
@@ -43,7 +44,9 @@ def evaluate(
     Example: myxtts evaluate --checkpoint runs/voice/best --data-path ./data/ljspeech --html report.html
     """
     # Report what is wrong with the options before TensorFlow takes seconds to load.
+    from myxtts.audio.mel import MelSettings
     from myxtts.evaluation.held_out import SUBSETS, HeldOutData
+    from myxtts.inference.vocoder import find_vocoder
     from myxtts.models.checkpoint import read_checkpoint
 
     chosen = next((name for name in SUBSETS if name == subset), None)
@@ -58,13 +61,21 @@ def evaluate(
     read = read_checkpoint(checkpoint)
     held_out = HeldOutData.find(read, data_path, chosen)
     held_out.rows(held_out.metadata)
+    find_vocoder(vocoder, MelSettings.from_config(read.config.data), read.path)
 
     start_tensorflow()
     from myxtts.evaluation.evaluate import evaluate as measure
 
     with StageProgress() as progress:
         result = measure(
-            read, held_out, sentences=sentences, candidates=candidates, voices=voices, seed=seed, progress=progress
+            read,
+            held_out,
+            sentences=sentences,
+            candidates=candidates,
+            voices=voices,
+            seed=seed,
+            vocoder=vocoder,
+            progress=progress,
         )
         if samples is not None or html is not None:
             from myxtts.evaluation.report import write_page, write_samples

@@ -25,6 +25,14 @@ run_option = partial(typer.Option, rich_help_panel="Run")
 
 CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of a checkpoint or of a training run.")]
 
+VocoderOption = Annotated[
+    str,
+    typer.Option(
+        "--vocoder",
+        help="What makes audio of mels: auto, griffin-lim, a vocoder's folder, or a file (.onnx or .tflite).",
+    ),
+]
+
 # The configuration keys that a switch sets.
 _SWITCHES: dict[str, dict[str, Any]] = {
     "disable_tf_native_loading": {"use_tf_native_loading": False},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli.machine_config import start_tensorflow
-from myxtts.cli.options import CheckpointOption, command
+from myxtts.cli.options import CheckpointOption, VocoderOption, command
 from myxtts.cli.output import emit, say
 from myxtts.errors import TextError, UsageError
 
@@ -32,6 +34,7 @@ class SpeechOptions:
     seed: Annotated[
         int, typer.Option(min=0, max=2**31 - 1, help="Other seeds speak a little differently (flow decoder only).")
     ] = 0
+    vocoder: VocoderOption = "auto"
     output: Annotated[Path, typer.Option(help="WAV file to write.")] = Path("out.wav")
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture (PNG) of the mel and the alignment to this file.")
@@ -68,14 +71,14 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     # Report what is wrong with the options before TensorFlow takes seconds to load.
     text = _given_text(speech.text, speech.text_file)
     output, plot = speech.output, speech.plot
-    if output.suffix.lower() != ".wav":
-        raise UsageError(f"--output {output}: the file written is WAV; name it .wav")
-    for path in (output, plot):
-        if path is not None and not path.parent.is_dir():
-            raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    check_wav_path(output)
+    if plot is not None and not plot.parent.is_dir():
+        raise UsageError(f"{plot}: the folder {plot.parent} does not exist")
+    from myxtts.audio.mel import MelSettings
     from myxtts.audio.reading import audio_info
     from myxtts.config.config import XTTSConfig
     from myxtts.inference.plot import plot_speech, require_plotting
+    from myxtts.inference.vocoder import find_vocoder
     from myxtts.models.checkpoint import read_checkpoint
 
     if reference is not None:
@@ -84,11 +87,12 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
         require_plotting()
     config = None if speech.config is None else XTTSConfig.from_yaml(speech.config)
     checkpoint = read_checkpoint(speech.checkpoint)
+    find_vocoder(speech.vocoder, MelSettings.from_config(checkpoint.config.data), checkpoint.path)
 
     start_tensorflow()
     from myxtts.inference.xtts_inference import XTTSInference
 
-    speaker = XTTSInference(checkpoint, config)
+    speaker = XTTSInference(checkpoint, config, speech.vocoder)
     stream = speaker.stream(text, reference, speech.language, speech.speed, speech.seed)
     utterances = _write(output, stream, speaker.sample_rate)
     if plot is not None:
@@ -100,6 +104,7 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     compute = sum(utterance.compute_seconds for utterance in utterances)
     result: dict[str, Any] = {
         "output": str(output),
+        "vocoder": speaker.vocoder.name,
         "sample_rate": speaker.sample_rate,
         "seconds": round(seconds, 3),
         "sentences": [utterance.text for utterance in utterances],
@@ -135,19 +140,41 @@ def _given_text(text: str | None, text_file: Path | None) -> str:
     return text
 
 
-def _write(path: Path, utterances: Any, sample_rate: int) -> list[Utterance]:
+def check_wav_path(path: Path) -> None:
+    """
+    Raises:
+        UsageError: the name does not end in .wav, or its folder does not exist.
+    """
+    if path.suffix.lower() != ".wav":
+        raise UsageError(f"{path}: the file written is WAV; name it .wav")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist")
+
+
+@contextmanager
+def wav_file(path: Path, sample_rate: int) -> Iterator[Any]:
+    """A WAV file of 16 bits and one channel to write samples to.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     import soundfile
 
-    written = []
     try:
         with soundfile.SoundFile(path, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
-            for utterance in utterances:
-                file.write(utterance.audio)
-                file.flush()
-                written.append(utterance)
-                say(f"{len(utterance.audio) / sample_rate:6.1f} s  {utterance.text}")
+            yield file
     except soundfile.LibsndfileError as error:
         raise UsageError(f"{path}: cannot be written ({error.error_string.rstrip('.')})") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _write(path: Path, utterances: Any, sample_rate: int) -> list[Utterance]:
+    written = []
+    with wav_file(path, sample_rate) as file:
+        for utterance in utterances:
+            file.write(utterance.audio)
+            file.flush()
+            written.append(utterance)
+            say(f"{len(utterance.audio) / sample_rate:6.1f} s  {utterance.text}")
     return written

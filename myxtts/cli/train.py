@@ -10,7 +10,15 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
 from myxtts.cli.machine_config import MachineConfig, batch_text, resolve_for_machine
-from myxtts.cli.options import ConfigOptions, command, config_option, data_option, run_option, write_config
+from myxtts.cli.options import (
+    ConfigOptions,
+    VocoderOption,
+    command,
+    config_option,
+    data_option,
+    run_option,
+    write_config,
+)
 from myxtts.cli.output import StageProgress, console, emit, say
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
@@ -39,6 +47,7 @@ def train(
     init_from: Annotated[
         Path | None, run_option(help="Start with the weights of this checkpoint, e.g. of another voice.")
     ] = None,
+    vocoder: VocoderOption = "auto",
 ) -> None:
     """Train a voice. Without a configuration, settings are chosen for this machine.
 
@@ -57,19 +66,27 @@ def train(
 
     def check(resolved: XTTSConfig) -> None:
         nonlocal initial
+        from myxtts.audio.mel import MelSettings
+        from myxtts.inference.vocoder import find_vocoder
         from myxtts.models.checkpoint import read_checkpoint
         from myxtts.training.run_folder import RunFolder
 
+        find_vocoder(vocoder, MelSettings.from_config(resolved.data))
         RunFolder(resolved.training.checkpoint_dir).require_free(resume)
         if init_from is not None:
             initial = read_checkpoint(init_from)
 
     resolved = resolve_for_machine(given, check, **sets)
-    _run(resolved, resume, initial, auto_batch, save_config)
+    _run(resolved, resume, initial, auto_batch, save_config, vocoder)
 
 
 def _run(
-    resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, auto_batch: bool, save_config: Path | None
+    resolved: MachineConfig,
+    resume: bool,
+    init_from: Checkpoint | None,
+    auto_batch: bool,
+    save_config: Path | None,
+    vocoder: str,
 ) -> None:
     from myxtts.audio.mel import MelSettings
     from myxtts.inference.vocoder import create_vocoder
@@ -91,7 +108,8 @@ def _run(
     with TrainingDisplay() as display:
         trainer = XTTSTrainer(config, resume=resume, init_from=init_from, observer=display)
         # Only now: the trainer sets up the device, and that is too late once something has run on it.
-        trainer.vocoder = create_vocoder(MelSettings.from_config(config.data))
+        run = Path(config.training.checkpoint_dir)
+        trainer.vocoder = create_vocoder(vocoder, MelSettings.from_config(config.data), run)
         with StageProgress() as progress:
             datasets = trainer.prepare_datasets(progress, resolved.dataset)
         result = trainer.train(*datasets)

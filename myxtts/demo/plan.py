@@ -95,9 +95,11 @@ class Folders:
         return self.root / f"{name}.html"
 
 
-def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Stage]:
-    """The stages, in order. The size that clones a voice needs a `reference` recording of one not trained on."""
+def stages(size: DemoSize, folders: Folders, reference: Path | None, vocoder: str | None = None) -> list[Stage]:
+    """The stages, in order. The size that clones a voice needs a `reference` recording of one not trained on. A
+    `vocoder` is given to every stage that makes audio of mels; None: each chooses its own."""
     config = ("--config", str(folders.config))
+    sounding = () if vocoder is None else (f"--vocoder={vocoder}",)
     languages = tuple(f"--language={language}" for language in size.languages)
     corpus = ("make-corpus", str(folders.corpus), f"--clips={size.clips}", f"--speakers={size.speakers}", *languages)
     if size.longest_sentence is not None:
@@ -107,7 +109,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
         Stage("check", ("check-data", str(folders.corpus), *config)),
         Stage("precompute", ("precompute", *config)),
         Stage("diagnose", ("diagnose", *config, f"--num-batches={size.batches}", _html(folders, "diagnosis"))),
-        Stage("train", ("train", *config, "--resume")),
+        Stage("train", ("train", *config, "--resume", *sounding)),
         Stage(
             "evaluate",
             (
@@ -116,10 +118,11 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
                 f"--data-path={folders.corpus}",
                 f"--sentences={size.sentences}",
                 _html(folders, "evaluation"),
+                *sounding,
             ),
         ),
     ]
-    listed += [_speak("synthesize", language, folders) for language in size.languages]
+    listed += [_speak("synthesize", language, folders, *sounding) for language in size.languages]
     if size.unseen:
         speakers = size.speakers + size.unseen
         say = (
@@ -130,8 +133,9 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
         )
         listed.insert(1, Stage("voices", (*say, "--same-sentences", "--seed=1")))
         voices = ("evaluate", f"--checkpoint={folders.run}", f"--data-path={folders.voices}")
-        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}")))
-        listed += [_speak("clone-voice", language, folders, reference) for language in size.languages]
+        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}", *sounding)))
+        cloning = (f"--reference={reference}", *sounding)
+        listed += [_speak("clone-voice", language, folders, *cloning) for language in size.languages]
     return listed
 
 
@@ -144,9 +148,8 @@ def next_commands(data: str = "./data/my-voice") -> Sequence[str]:
     )
 
 
-def _speak(command: str, language: str, folders: Folders, reference: Path | None = None) -> Stage:
+def _speak(command: str, language: str, folders: Folders, *more: str) -> Stage:
     name = f"{'cloned' if command == 'clone-voice' else 'voice'}-{language}"
-    given = () if reference is None else (f"--reference={reference}",)
     return Stage(
         name,
         (
@@ -156,7 +159,7 @@ def _speak(command: str, language: str, folders: Folders, reference: Path | None
             f"--text={SENTENCES[language]}",
             f"--output={folders.samples / name}.wav",
             f"--plot={folders.samples / name}.png",
-            *given,
+            *more,
         ),
     )
 

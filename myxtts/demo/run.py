@@ -42,7 +42,11 @@ class StageResult:
 
 
 def run_demo(
-    folder: Path, size: DemoSize, on_begin: Callable[[Stage], None], on_done: Callable[[StageResult], None]
+    folder: Path,
+    size: DemoSize,
+    on_begin: Callable[[Stage], None],
+    on_done: Callable[[StageResult], None],
+    vocoder: str | None = None,
 ) -> list[StageResult]:
     """Runs every stage that is not finished yet.
 
@@ -51,6 +55,7 @@ def run_demo(
         size: of the demo.
         on_begin: called before each stage that runs.
         on_done: called after each stage, also for those that an earlier call finished.
+        vocoder: for the stages that make audio of mels, as `--vocoder` takes it; None: each chooses its own.
 
     Raises:
         MyXTTSError: a stage failed; its command has printed why.
@@ -62,7 +67,7 @@ def run_demo(
     _write_sentences(folders, size)
     records = _Records(folders.work / RECORDS)
     finished = []
-    for stage in stages(size, folders, _reference(folders, size)):
+    for stage in stages(size, folders, _reference(folders, size), vocoder):
         done = records.get(stage)
         if done is None:
             on_begin(stage)

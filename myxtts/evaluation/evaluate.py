@@ -20,7 +20,7 @@ from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
 from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
 from myxtts.evaluation.selection import Selection
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence, Synthesizer
-from myxtts.inference.vocoder import Vocoder, create_vocoder
+from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id
 
@@ -44,6 +44,7 @@ def evaluate(
     voices: int = VOICES,
     subset: Subset = "auto",
     seed: int = 0,
+    vocoder: Vocoder | VocoderChoice = AUTO,
     progress: WorkProgress | None = None,
 ) -> Evaluation:
     """Measures a checkpoint on held-out clips.
@@ -63,12 +64,14 @@ def evaluate(
         subset: `train`, `val`, `test`, `all`, or `auto`: what the checkpoint was not trained on, that is, `val` and
             `test` of its own data set, and all clips of another.
         seed: chooses sentences, references and candidates.
+        vocoder: makes audio of recorded and generated mels; or what `create_vocoder` takes.
         progress: is told how the work goes.
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged.
         DataError: the data set cannot be used, or has fewer than two clips to evaluate with.
         UsageError: an argument is out of range.
+        VocoderError: the vocoder cannot be read, or does not fit the checkpoint's mels.
     """
     for name, value in (("sentences", sentences), ("candidates", candidates), ("voices", voices)):
         if value < 2:
@@ -83,7 +86,7 @@ def evaluate(
     evaluator = Evaluator(
         clips,
         ModelSynthesizer(load_model(saved), config, seed),
-        create_vocoder(clips.settings),
+        as_vocoder(vocoder, clips.settings, saved.path),
         Tokenizer(TextSettings.from_config(held_out.config)),
         Selection(clips.metadata.clips, clips.lengths, seed),
         config.data.reference_seconds,
@@ -98,6 +101,7 @@ def evaluate(
         subset=held_out.description,
         seed=seed,
         mel_settings=clips.settings,
+        vocoder=evaluator.vocoder,
         retrieval_candidates=candidates,
         results=tuple(results),
         voice_results=tuple(trials),

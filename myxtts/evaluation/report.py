@@ -10,13 +10,12 @@ import numpy as np
 import soundfile
 import soxr
 
-from myxtts.audio.mel import MelSettings, log_mel, trim
+from myxtts.audio.mel import log_mel, trim
 from myxtts.audio.reading import read_audio, to_pcm16
 from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.result import Evaluation, SentenceResult
 from myxtts.inference.plot import require_plotting
-from myxtts.inference.vocoder import Vocoder, create_vocoder
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
 # Most sentences on a page, so that the file stays small enough to send.
@@ -27,32 +26,33 @@ PAGE_RATE = 16000
 _LEVELS = 64
 
 
-def _sound_of(sentence: SentenceResult, settings: MelSettings, vocoder: Vocoder) -> dict[str, np.ndarray]:
+def _sound_of(sentence: SentenceResult, result: Evaluation) -> dict[str, np.ndarray]:
     """The audio of a sentence in three versions, by name: float32 [n] within full scale."""
+    settings = result.mel_settings
     found = {
-        "generated": vocoder(sentence.mel),
-        "griffin-lim": vocoder(sentence.true_mel),
+        "generated": result.vocoder(sentence.mel),
+        "vocoded": result.vocoder(sentence.true_mel),
         "recording": trim(read_audio(sentence.audio_path, settings.sample_rate), settings),
     }
     return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
 
 
 def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress | None = None) -> None:
-    """Writes `ID.generated.wav`, `ID.griffin-lim.wav` and `ID.recording.wav` for every sentence.
+    """Writes `ID.generated.wav`, `ID.vocoded.wav` and `ID.recording.wav` for every sentence.
 
     Raises:
         UsageError: the folder cannot be written to.
     """
     progress = progress or NoProgress()
     progress.stage("writing samples", result.sentences)
-    settings, vocoder = result.mel_settings, create_vocoder(result.mel_settings)
+    rate = result.mel_settings.sample_rate
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for sentence in result.results:
             name = re.sub(r"[^\w.-]", "_", sentence.id)
-            for kind, audio in _sound_of(sentence, settings, vocoder).items():
-                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, settings.sample_rate))
+            for kind, audio in _sound_of(sentence, result).items():
+                (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, rate))
             progress.advance(1)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
@@ -67,7 +67,6 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
     """
     require_plotting("--html")
     progress = progress or NoProgress()
-    vocoder = create_vocoder(result.mel_settings)
     shown = _spread(result)
     progress.stage("writing the page", len(shown))
     notes = [paragraph(note, note=True) for note in result.notes()]
@@ -76,7 +75,7 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
         _sentences(result),
     ]
     for sentence in shown:
-        sections.append(_sentence(sentence, result, vocoder))
+        sections.append(_sentence(sentence, result))
         progress.advance(1)
     lead = f"{result.checkpoint} on {result.data_path}: {result.sentences} sentences, {result.subset}"
     try:
@@ -98,19 +97,19 @@ def _sentences(result: Evaluation) -> str:
         "Sentences",
         paragraph(
             f"{shown} sentences, evenly spread from the lowest distortion to the highest. "
-            "Each has three versions: what the model speaks; the ceiling, which is Griffin-Lim of the recorded mel; "
-            "and the recording. The pictures of a sentence share one time axis and one scale."
+            f"Each has three versions: what the model speaks; the ceiling, which is {result.vocoder.name} of the "
+            "recorded mel; and the recording. The pictures of a sentence share one time axis and one scale."
         ),
     )
 
 
-def _sentence(sentence: SentenceResult, result: Evaluation, vocoder: Vocoder) -> str:
+def _sentence(sentence: SentenceResult, result: Evaluation) -> str:
     settings = result.mel_settings
-    audio = _sound_of(sentence, settings, vocoder)
-    heard = log_mel(audio["griffin-lim"], settings)
+    audio = _sound_of(sentence, result)
+    heard = log_mel(audio["vocoded"], settings)
     columns = (
         (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, audio["generated"]),
-        ("ceiling: Griffin-Lim of the recorded mel", heard, audio["griffin-lim"]),
+        (f"ceiling: {result.vocoder.name} of the recorded mel", heard, audio["vocoded"]),
         ("recording", sentence.true_mel, audio["recording"]),
     )
     frames = max(len(sentence.mel), len(sentence.true_mel))

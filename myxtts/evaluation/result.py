@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
+from myxtts.inference.vocoder import Vocoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,7 @@ class Evaluation:
         subset: which of its clips, in words.
         seed: of all random choices.
         mel_settings: of the mels.
+        vocoder: made audio of recorded and generated mels alike.
         retrieval_candidates: how many clips each sentence was compared with, its own included.
         results: the sentences.
         voice_results: the voice trials.
@@ -95,6 +97,7 @@ class Evaluation:
     subset: str
     seed: int
     mel_settings: MelSettings
+    vocoder: Vocoder = field(repr=False)
     retrieval_candidates: int
     results: tuple[SentenceResult, ...]
     voice_results: tuple[VoiceResult, ...] = ()
@@ -179,8 +182,8 @@ class Evaluation:
                 f"{self.duration_ratio:.3f}",
                 "generated over recorded length, all sentences together",
             ),
-            ("mcd", f"{self.mcd:.2f} dB", f"mean of {self.sentences} sentences, through Griffin-Lim"),
-            ("mcd_ceiling", f"{self.mcd_ceiling:.2f} dB", "the recordings' own mels through Griffin-Lim"),
+            ("mcd", f"{self.mcd:.2f} dB", f"mean of {self.sentences} sentences, through {self.vocoder.name}"),
+            ("mcd_ceiling", f"{self.mcd_ceiling:.2f} dB", f"the recordings' own mels through {self.vocoder.name}"),
             ("mcd_floor", _decibels(self.mcd_floor), "another recorded sentence of about the same length"),
             ("mcd_position", _percent(self.mcd_position), "of the way from the floor to the ceiling"),
         ]
@@ -224,6 +227,7 @@ class Evaluation:
             "data_path": self.data_path,
             "subset": self.subset,
             "seed": self.seed,
+            "vocoder": self.vocoder.name,
             "sentences": self.sentences,
             "mcd": _rounded(self.mcd),
             "mcd_ceiling": _rounded(self.mcd_ceiling),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,6 +24,8 @@ class GriffinLim:
         iterations: transforms back and forth; more than about 30 gain little.
         momentum: share of the last change that is added again; 0 is the plain algorithm.
     """
+
+    name = "Griffin-Lim"
 
     # Steps of the search for magnitudes whose mel is the given one.
     _MAGNITUDE_STEPS = 10
@@ -48,6 +52,11 @@ class GriffinLim:
         if not len(mel):
             return np.zeros(0, np.float32)
         return self._invert(mel).numpy()
+
+    def stream(self, mel: np.ndarray, chunk_frames: int = 0) -> Iterator[np.ndarray]:
+        """All of the audio in one piece, whatever `chunk_frames`: each phase depends on all frames."""
+        if len(mel):
+            yield self(mel)
 
     def _sound(self, mel: tf.Tensor) -> tf.Tensor:
         magnitude = self._magnitude(tf.exp(mel))  # [F, bins]

@@ -18,7 +18,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TextError, UsageError
 from myxtts.inference.reference import reference_mels
 from myxtts.inference.sentences import Piece, split_paragraphs, split_sentences
-from myxtts.inference.vocoder import Vocoder, create_vocoder
+from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, differences, load_model
 from myxtts.text import TextSettings, Tokenizer, language_id, normalize
 
@@ -106,10 +106,12 @@ class XTTSInference:
     Args:
         checkpoint_path: folder of the checkpoint, or what `read_checkpoint` returned.
         config: refuse a checkpoint that was trained with another configuration; None: use the checkpoint's own.
-        vocoder: makes audio of mels; None: the one of `create_vocoder`.
+        vocoder: makes audio of mels; or what `create_vocoder` takes: `auto`, `griffin-lim`, a folder or a file. None:
+            `auto`.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or was trained with another configuration.
+        VocoderError: the vocoder cannot be read, or does not fit the checkpoint's mels.
     """
 
     @_accept_old_order
@@ -117,7 +119,7 @@ class XTTSInference:
         self,
         checkpoint_path: str | os.PathLike[str] | Checkpoint,
         config: XTTSConfig | None = None,
-        vocoder: Vocoder | None = None,
+        vocoder: Vocoder | VocoderChoice | None = None,
     ) -> None:
         checkpoint = as_checkpoint(checkpoint_path)
         if config is not None and (found := differences(checkpoint, config)):
@@ -129,7 +131,7 @@ class XTTSInference:
         self.model = load_model(checkpoint)
         self.mel_settings = MelSettings.from_config(self.config.data)
         self.tokenizer = Tokenizer(TextSettings.from_config(self.config.data))
-        self.vocoder: Vocoder = vocoder or create_vocoder(self.mel_settings)
+        self.vocoder = as_vocoder(AUTO if vocoder is None else vocoder, self.mel_settings, checkpoint.path)
         if self.vocoder.sample_rate != self.mel_settings.sample_rate:
             raise UsageError(
                 f"the vocoder speaks at {self.vocoder.sample_rate} Hz, the model at {self.mel_settings.sample_rate}"

@@ -35,6 +35,8 @@ from myxtts.models.sizes import resolve_decoder
 from myxtts.text import TextSettings
 
 if TYPE_CHECKING:
+    import keras
+
     from myxtts.models.xtts import XTTS
 
 FORMAT = 1
@@ -153,13 +155,13 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     if not (path / DESCRIPTION).is_file():
         what = "no such folder" if not path.exists() else f"not a checkpoint (it has no {DESCRIPTION})"
         raise CheckpointError(f"{path}: {what}")
-    description = _read_json(path / DESCRIPTION)
+    description = read_description(path / DESCRIPTION)
     if description.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: checkpoint format {description.get('format')}, this version reads {FORMAT}; "
             f"it was made by myxtts {description.get('myxtts')}"
         )
-    _verify(path)
+    verify_checksums(path)
     return Checkpoint(
         given,
         path,
@@ -189,21 +191,25 @@ def load_model(checkpoint: Checkpoint, policy: str = "float32") -> XTTS:
     Raises:
         CheckpointError: the weights do not fit the architecture.
     """
-    import tensorflow as tf
-
     from myxtts.models.xtts import XTTS
 
-    # As much GPU memory as is needed, where TensorFlow would take all of it.
-    for gpu in tf.config.list_physical_devices("GPU"):
-        # TensorFlow raises the first for a GPU that is in use, the second for one with a memory limit.
-        with contextlib.suppress(RuntimeError, ValueError):
-            tf.config.experimental.set_memory_growth(gpu, True)
+    grow_gpu_memory()
     model = XTTS.from_config({**checkpoint.architecture, "dtype": policy})
     read_weights(checkpoint.path / WEIGHTS, model)
     return model
 
 
-def write_weights(path: Path, model: XTTS) -> None:
+def grow_gpu_memory() -> None:
+    """Lets TensorFlow take as much GPU memory as is needed, where it would take all of it."""
+    import tensorflow as tf
+
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # TensorFlow raises the first for a GPU that is in use, the second for one with a memory limit.
+        with contextlib.suppress(RuntimeError, ValueError):
+            tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def write_weights(path: Path, model: keras.Model) -> None:
     """Writes a model's weights.
 
     Not by Keras, whose HDF5 library ends the process when the disk is full. NumPy raises an `OSError`.
@@ -213,7 +219,7 @@ def write_weights(path: Path, model: XTTS) -> None:
         np.savez(file, **arrays)
 
 
-def read_weights(path: Path, model: XTTS) -> None:
+def read_weights(path: Path, model: keras.Model) -> None:
     """Reads what `write_weights` wrote into a model of the same architecture.
 
     Raises:
@@ -224,6 +230,35 @@ def read_weights(path: Path, model: XTTS) -> None:
             model.set_weights([file[name] for name in sorted(file.files)])
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path}: cannot be loaded: {str(error).splitlines()[0]}") from error
+
+
+def verify_checksums(path: Path) -> None:
+    """Compares the files of a folder that `new_checkpoint` made with their checksums.
+
+    Raises:
+        CheckpointError: a file is missing, or is not what was saved.
+    """
+    for name, expected in read_description(path / CHECKSUMS).items():
+        file = path / name
+        if not file.is_file():
+            raise CheckpointError(f"{file}: missing; the checkpoint is damaged")
+        if _checksum(file) != expected:
+            raise CheckpointError(f"{file}: not what was saved; the checkpoint is damaged")
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """The JSON object in a checkpoint's file.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); the checkpoint is damaged") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: not a JSON object; the checkpoint is damaged")
+    return value
 
 
 def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
@@ -266,25 +301,6 @@ def _settings(config: XTTSConfig) -> dict[str, Any]:
         **TextSettings.from_config(config.data).fingerprint(),
         **MelSettings.from_config(config.data).fingerprint(),
     }
-
-
-def _verify(path: Path) -> None:
-    for name, expected in _read_json(path / CHECKSUMS).items():
-        file = path / name
-        if not file.is_file():
-            raise CheckpointError(f"{file}: missing; the checkpoint is damaged")
-        if _checksum(file) != expected:
-            raise CheckpointError(f"{file}: not what was saved; the checkpoint is damaged")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); the checkpoint is damaged") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: not a JSON object; the checkpoint is damaged")
-    return value
 
 
 def _checksum(path: Path) -> dict[str, int | str]:
