@@ -24,6 +24,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.training.optimizer import create_optimizer
+from myxtts.training.objective import SpeechObjective
 from myxtts.training.step import TrainingStep
 
 
@@ -43,7 +44,9 @@ def random_batch(model: XTTS, clips: int, tokens: int, frames: int) -> dict[str,
 def make_step(config: XTTSConfig, batch: dict[str, tf.Tensor], **changes: bool) -> TrainingStep:
     changed = config.model_copy(update={"training": config.training.model_copy(update=changes)})
     spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
-    return TrainingStep(create_model(changed), create_optimizer(changed.training, 100_000), changed, spec)
+    return TrainingStep(
+        SpeechObjective(create_model(changed), changed), create_optimizer(changed.training, 100_000), changed, spec
+    )
 
 
 def measure(step: TrainingStep, batch: dict[str, tf.Tensor], steps: int) -> tuple[float, float]:

@@ -42,6 +42,7 @@ from myxtts.models.create import create_model
 from myxtts.training.device import prepare_device
 from myxtts.training.measured_steps import StepRunner
 from myxtts.training.optimizer import create_optimizer
+from myxtts.training.objective import SpeechObjective
 from myxtts.training.step import TrainingStep
 from myxtts.training.step_times import Rates
 from myxtts.training.trainer import XTTSTrainer
@@ -143,7 +144,9 @@ def compare_ways(config: XTTSConfig) -> list[tuple[str, float, float]]:
 
 
 def make_step(config: XTTSConfig, spec: Any) -> TrainingStep:
-    return TrainingStep(create_model(config), create_optimizer(config.training, 100_000), config, spec)
+    return TrainingStep(
+        SpeechObjective(create_model(config), config), create_optimizer(config.training, 100_000), config, spec
+    )
 
 
 def make_rows(config: XTTSConfig, folder: Path) -> list[Row]:

@@ -20,7 +20,7 @@ from myxtts.performance.loading_profile import loading_verdict, profile_loading
 from myxtts.training import measured_steps
 from myxtts.training.device import Device, prepare_device
 from myxtts.training.measured_steps import StepRunner
-from myxtts.training.step import Shape
+from myxtts.training.objective import Shape
 
 pytestmark = pytest.mark.usefixtures("smallest_model")
 

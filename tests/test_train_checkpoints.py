@@ -21,6 +21,7 @@ from myxtts.training.alignment_cache import AlignmentCache
 from myxtts.training.checkpointing import CheckpointWriter
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.run_folder import RunFolder, step_of
+from myxtts.training.objective import SpeechObjective
 from myxtts.training.step import TrainingStep
 from myxtts.training.training_state import ARRAYS, RunState, TrainingState
 
@@ -33,20 +34,20 @@ def config(tmp_path: Path) -> XTTSConfig:
 def make_step(config: XTTSConfig, seed: int = 0, policy: str = "float32") -> TrainingStep:
     model = small_model(seed, dtype=policy)
     optimizer = create_optimizer(config.training, 100, model.dtype_policy.name)
-    return TrainingStep(model, optimizer, config, spec_of(batch()))
+    return TrainingStep(SpeechObjective(model, config), optimizer, config, spec_of(batch()))
 
 
 def save(folder: RunFolder, config: XTTSConfig, step: TrainingStep, number: int, best: bool = False) -> str | None:
     writer = CheckpointWriter(folder, config, PerformanceMonitor())
     state = TrainingState.capture(RunState(batch=number), step, None)
-    writer.save(number, step.model, state, {"step": number}, best)
+    writer.save(number, step.objective, state, {"step": number}, best)
     writer.wait()
     return writer.error
 
 
 def everything(step: TrainingStep) -> list[np.ndarray]:
     return [
-        *weights_of(step.model),
+        *weights_of(step.objective.model),
         *(variable.numpy() for variable in step.optimizer.variables),
         *(variable.numpy() for variable in step.state.values()),
     ]
@@ -130,7 +131,7 @@ def test_a_checkpoint_speaks_with_the_weights_it_was_given(tmp_path: Path, confi
     step = make_step(config)
     assert save(RunFolder(tmp_path), config, step, 4) is None
     loaded = load_model(read_checkpoint(tmp_path / "step-00000004"))
-    for expected, found in zip(weights_of(step.model), weights_of(loaded), strict=True):
+    for expected, found in zip(weights_of(step.objective.model), weights_of(loaded), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 

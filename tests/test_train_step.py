@@ -16,6 +16,7 @@ from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.models.xtts import XTTS
 from myxtts.training.alignment_cache import AlignmentCache
 from myxtts.training.optimizer import create_optimizer, learning_rate_schedule, put_average
+from myxtts.training.objective import SpeechObjective
 from myxtts.training.step import MeanLosses, TrainingStep, fold_seed
 
 
@@ -24,7 +25,7 @@ def make_step(model: XTTS | None = None, example: dict[str, tf.Tensor] | None = 
     config = XTTSConfig(**(values | changes))
     model = model or small_model()
     optimizer = create_optimizer(config.training, 1000, model.dtype_policy.name)
-    return TrainingStep(model, optimizer, config, spec_of(example or batch()))
+    return TrainingStep(SpeechObjective(model, config), optimizer, config, spec_of(example or batch()))
 
 
 def graph_of(step: TrainingStep) -> tf.types.experimental.PolymorphicFunction:
@@ -49,10 +50,10 @@ def graph_step() -> TrainingStep:
 
 
 def test_a_step_moves_the_weights_and_tells_clips_and_frames(graph_step: TrainingStep) -> None:
-    before = weights_of(graph_step.model)
+    before = weights_of(graph_step.objective.model)
     skipped, clips, frames = graph_step(batch()).completion.numpy().tolist()
     assert (skipped, clips, frames) == (0, 3, 24 + 24 + 12)
-    assert any((old != new).any() for old, new in zip(before, weights_of(graph_step.model), strict=True))
+    assert any((old != new).any() for old, new in zip(before, weights_of(graph_step.objective.model), strict=True))
 
 
 def test_an_empty_place_is_not_a_clip(graph_step: TrainingStep) -> None:
@@ -64,13 +65,13 @@ def test_an_empty_place_is_not_a_clip(graph_step: TrainingStep) -> None:
 def test_losses_are_means_over_the_batches_since_the_last_reading(graph_step: TrainingStep) -> None:
     graph_step.read()
     graph_step(batch(seed=1))
-    one = MeanLosses.of(graph_step.read())
+    one = MeanLosses.of(graph_step.read(), graph_step.objective.names)
     graph_step(batch(seed=2))
     graph_step(batch(seed=3))
-    two = MeanLosses.of(graph_step.read())
+    two = MeanLosses.of(graph_step.read(), graph_step.objective.names)
     assert (one.batches, two.batches) == (1, 2)
     assert one.total == pytest.approx(sum(one.losses.values()) - one.total, rel=1e-5)
-    assert MeanLosses.of(graph_step.read()).batches == 0
+    assert MeanLosses.of(graph_step.read(), graph_step.objective.names).batches == 0
 
 
 def test_one_trace_serves_every_shape(graph_step: TrainingStep) -> None:
@@ -90,7 +91,7 @@ def test_the_same_seed_gives_the_same_steps_and_another_does_not() -> None:
     for seed in (3, 3, 4):
         step = make_step(small_model(decoder="flow"), seed=seed, enable_graph_mode=False)
         step(batch())
-        losses.append(MeanLosses.of(step.read()).total)
+        losses.append(MeanLosses.of(step.read(), step.objective.names).total)
     assert losses[0] == losses[1]
     assert losses[0] != losses[2]
 
@@ -111,7 +112,7 @@ def test_eagerly_as_a_graph_and_under_xla_the_same_is_learned() -> None:
         step = make_step(**changes)
         for seed in range(3):
             step(batch(seed=seed))
-        learned[name] = (MeanLosses.of(step.read()), weights_of(step.model))
+        learned[name] = (MeanLosses.of(step.read(), step.objective.names), weights_of(step.objective.model))
     for name in ("graph", "xla"):
         np.testing.assert_allclose(learned[name][0].total, learned["eager"][0].total, rtol=1e-4)
         for expected, found in zip(learned["eager"][1], learned[name][1], strict=True):
@@ -124,9 +125,9 @@ def test_eagerly_as_a_graph_and_under_xla_the_same_is_learned() -> None:
 def test_a_step_that_is_not_finite_moves_nothing_and_is_counted(graph_step: TrainingStep) -> None:
     graph_step.read()
     skipped = graph_step.skipped
-    before = weights_of(graph_step.model) + [v.numpy() for v in graph_step.optimizer.variables]
+    before = weights_of(graph_step.objective.model) + [v.numpy() for v in graph_step.optimizer.variables]
     results = [graph_step(with_infinity(batch(seed=seed))).completion.numpy()[0] for seed in range(2)]
-    after = weights_of(graph_step.model) + [v.numpy() for v in graph_step.optimizer.variables]
+    after = weights_of(graph_step.objective.model) + [v.numpy() for v in graph_step.optimizer.variables]
     assert results == [1, 2]
     assert graph_step.skipped == skipped + 2
     for old, new in zip(before, after, strict=True):
@@ -137,7 +138,7 @@ def test_skipped_steps_are_in_no_mean_and_a_good_one_ends_the_row(graph_step: Tr
     graph_step.read()
     graph_step(with_infinity(batch()))
     assert graph_step(batch()).completion.numpy()[0] == 0
-    losses = MeanLosses.of(graph_step.read())
+    losses = MeanLosses.of(graph_step.read(), graph_step.objective.names)
     assert losses.batches == 1
     assert np.isfinite(losses.total)
 
@@ -154,7 +155,7 @@ def test_a_gradient_that_overflows_in_half_precision_lowers_the_scale_and_is_no_
     assert step(batch()).completion.numpy()[0] == 0
     assert step.skipped == 1
     assert float(step.optimizer.dynamic_scale.numpy()) == 2.0**59
-    for old, new in zip(before, weights_of(step.model), strict=True):
+    for old, new in zip(before, weights_of(step.objective.model), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
@@ -196,12 +197,12 @@ def test_a_warm_up_longer_than_half_the_run_is_cut_and_said(caplog: pytest.LogCa
 
 def test_accumulated_batches_move_the_weights_once() -> None:
     step = make_step(enable_graph_mode=False, gradient_accumulation_steps=2)
-    before = weights_of(step.model)
+    before = weights_of(step.objective.model)
     step(batch(seed=0))
-    for old, new in zip(before, weights_of(step.model), strict=True):
+    for old, new in zip(before, weights_of(step.objective.model), strict=True):
         np.testing.assert_array_equal(old, new)
     step(batch(seed=1))
-    assert any((old != new).any() for old, new in zip(before, weights_of(step.model), strict=True))
+    assert any((old != new).any() for old, new in zip(before, weights_of(step.objective.model), strict=True))
     assert int(step.optimizer.iterations) == 1
 
 
@@ -209,9 +210,9 @@ def moved(step: TrainingStep, batches: list[dict[str, tf.Tensor]]) -> list[bool]
     """After which of the batches the weights were others than before."""
     found = []
     for one in batches:
-        before = weights_of(step.model)
+        before = weights_of(step.objective.model)
         step(one)
-        found.append(any((old != new).any() for old, new in zip(before, weights_of(step.model), strict=True)))
+        found.append(any((old != new).any() for old, new in zip(before, weights_of(step.objective.model), strict=True)))
     return found
 
 
@@ -241,9 +242,9 @@ def test_what_a_skipped_batch_leaves_of_its_optimizer_step_is_the_others_share()
 def test_the_average_follows_the_weights_with_the_configured_decay() -> None:
     step = make_step(enable_graph_mode=False, ema_decay=0.5, gradient_clip_norm=None)
     step(batch(seed=0))
-    first = weights_of(step.model)
+    first = weights_of(step.objective.model)
     step(batch(seed=1))
-    second = weights_of(step.model)
+    second = weights_of(step.objective.model)
     averaged = small_model(seed=9)
     put_average(step.optimizer, step.weights, averaged)
     for one, two, average in zip(first, second, weights_of(averaged), strict=True):
@@ -272,7 +273,7 @@ def test_without_an_average_the_weights_themselves_speak() -> None:
     step(batch())
     averaged = small_model(seed=9)
     put_average(step.optimizer, step.weights, averaged)
-    for expected, found in zip(weights_of(step.model), weights_of(averaged), strict=True):
+    for expected, found in zip(weights_of(step.objective.model), weights_of(averaged), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -317,7 +318,7 @@ def test_a_batch_of_audio_is_learned_from_like_a_batch_of_its_mels() -> None:
         step = make_step(example=example, enable_graph_mode=False)
         assert step.note_shape(example)[0] == (3, 24, 7)
         step(example)
-        losses.append(MeanLosses.of(step.read()).total)
+        losses.append(MeanLosses.of(step.read(), step.objective.names).total)
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
@@ -355,10 +356,10 @@ def test_a_step_with_kept_alignments_uses_them_and_searches_no_more(changes: dic
     kept = AlignmentCache(one["token_lengths"].numpy())
     found = step(one).durations.numpy()
     kept.keep(one["index"].numpy(), found)
-    searched = MeanLosses.of(step.read())
+    searched = MeanLosses.of(step.read(), step.objective.names)
     step.use_alignments(kept)
     np.testing.assert_array_equal(step(one).durations.numpy(), found)
-    assert MeanLosses.of(step.read()).total == pytest.approx(searched.total, rel=1e-4)
+    assert MeanLosses.of(step.read(), step.objective.names).total == pytest.approx(searched.total, rel=1e-4)
 
     evenly = np.zeros_like(found)
     evenly[:, 0] = found.sum(axis=1)

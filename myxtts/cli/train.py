@@ -26,7 +26,7 @@ from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from myxtts.models.checkpoint import Checkpoint
     from myxtts.training.progress import TrainingProgress
@@ -183,7 +183,7 @@ class TrainingDisplay:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
         from myxtts.training.progress import compiling_text
 
         say(compiling_text(shape, number, expected))

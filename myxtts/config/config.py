@@ -15,16 +15,22 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from myxtts.config.messages import describe
-from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig
+from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig, VocoderConfig
 from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
 from myxtts.errors import ConfigError
 
 __all__ = [
-    "ALIASES", "LEVELS", "LEVEL_KEY", "SECTIONS", "DataConfig", "ModelConfig", "TrainingConfig", "XTTSConfig",
+    "ALIASES", "LEVELS", "LEVEL_KEY", "SECTIONS", "DataConfig", "ModelConfig", "TrainingConfig", "VocoderConfig",
+    "XTTSConfig",
     "create_default_config", "level_settings", "section_of", "to_config_error", "valid_keys",
 ]  # fmt: skip
 
-SECTIONS: dict[str, type[Section]] = {"model": ModelConfig, "data": DataConfig, "training": TrainingConfig}
+SECTIONS: dict[str, type[Section]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "training": TrainingConfig,
+    "vocoder": VocoderConfig,
+}
 
 ALIASES = {alias: key for section in SECTIONS.values() for alias, key in section.aliases.items()}
 
@@ -82,6 +88,9 @@ class XTTSConfig(BaseModel):
         default_factory=lambda: DataConfig(), description="The data set, its features, and how batches are loaded"
     )
     training: TrainingConfig = Field(default_factory=lambda: TrainingConfig(), description="Training")
+    vocoder: VocoderConfig = Field(
+        default_factory=lambda: VocoderConfig(), description="The vocoder, and how it is trained"
+    )
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)

@@ -349,3 +349,28 @@ class TrainingConfig(Section):
     log_every: Int = Field(50, ge=1, description="Steps after which the losses are read from the device")
     report_every_epochs: Int = Field(10, ge=1, description="Epochs between performance reports")
     enable_tensorboard: bool = Field(True, description="Write TensorBoard logs into the run's folder")
+
+
+class VocoderConfig(Section):
+    """The vocoder, and how it is trained (train-vocoder)."""
+
+    title: ClassVar[str] = "vocoder"
+
+    vocoder_size: Literal["tiny", "base"] = Field(
+        "tiny", description="tiny: 1.9 million parameters, for CPUs; base: 14 million, for GPUs"
+    )
+    segment_frames: Int = Field(
+        36, ge=16, description="Mel frames of a segment that the vocoder is trained on; batch_size segments a batch"
+    )
+    adversarial_share: Float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Share of the steps, the last ones, in which discriminators train the vocoder; 0: none of them",
+    )
+    adversarial_weight: Float = Field(
+        0.1, ge=0, description="Weight of the discriminators beside the distance from the recording"
+    )
+    period_discriminators: bool = Field(
+        False, description="Discriminators that look at samples as well as spectrograms; for GPUs"
+    )

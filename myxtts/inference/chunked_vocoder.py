@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,8 +67,21 @@ class ChunkedVocoder(abc.ABC):
             context, chunk = 0, frames
         elif self.most_frames is not None:
             chunk = min(chunk, self.most_frames - 2 * context)
-        for start in range(0, frames, max(chunk, 1)):
-            stop = min(start + chunk, frames)
-            first, last = max(0, start - context), min(frames, stop + context)
-            audio = self.vocode(mel[first:last])
-            yield audio[(start - first) * hop : (stop - first) * hop]
+        for part in chunks(frames, chunk, context):
+            yield self.vocode(mel[part.with_context])[part.inside.start * hop : part.inside.stop * hop]
+
+
+class Chunk(NamedTuple):
+    """A part of a mel."""
+
+    frames: slice  # that it has
+    with_context: slice  # and that it is computed from
+    inside: slice  # where its own frames are among those
+
+
+def chunks(frames: int, size: int, context: int) -> Iterator[Chunk]:
+    """The parts of so many frames, each of `size` and computed with `context` more on either side."""
+    for start in range(0, frames, max(size, 1)):
+        stop = min(start + size, frames)
+        first, last = max(0, start - context), min(frames, stop + context)
+        yield Chunk(slice(start, stop), slice(first, last), slice(start - first, stop - first))

@@ -44,10 +44,13 @@ WEIGHTS = "model.npz"
 CONFIG = "config.yaml"
 DESCRIPTION = "checkpoint.json"
 CHECKSUMS = "checksums.json"
+# Kinds of models.
+SPEECH, VOCODER = "speech", "vocoder"
 # In a run's folder, a link to the checkpoint with the lowest validation loss; where there are no links, a file with
 # its name.
 BEST = "best"
 
+_OF_KIND = {SPEECH: "the checkpoint of a voice", VOCODER: "the checkpoint of a vocoder (use it with --vocoder)"}
 # Settings that may differ between training and speaking: they change a few sounds, not what the weights mean.
 _HARMLESS = {"normalizer", "espeak_ng", "persian_reading", "resampler", "trim_silence", "trim_db"}
 
@@ -60,9 +63,10 @@ class Checkpoint:
         given: the path it was asked for by, which may be that of a run.
         path: its folder.
         config: what it was trained with.
-        architecture: arguments of `XTTS`.
+        architecture: arguments of the model.
         settings: by name, everything that decides what the weights mean: size, decoder, text and mel settings.
         details: what was passed when it was saved, such as `step`.
+        kind: `SPEECH` or `VOCODER`.
     """
 
     given: str
@@ -71,6 +75,7 @@ class Checkpoint:
     architecture: Mapping[str, Any]
     settings: Mapping[str, Any]
     details: Mapping[str, Any]
+    kind: str = SPEECH
 
 
 def save_checkpoint(
@@ -109,7 +114,13 @@ def new_checkpoint(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[str, Any] | None = None) -> None:
+def write_model(
+    folder: Path,
+    model: keras.Model,
+    config: XTTSConfig,
+    details: Mapping[str, Any] | None = None,
+    kind: str = SPEECH,
+) -> None:
     """Writes weights, configuration and description into `folder`.
 
     Args:
@@ -117,20 +128,23 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
         model: its current weights are saved; to save an average of weights, put it in first.
         config: what it was trained with.
         details: values for JSON that become `Checkpoint.details`, such as `step`.
+        kind: of model.
     """
-    settings = _settings(config)
+    settings = _settings(config, kind)
     write_weights(folder / WEIGHTS, model)
-    # On another machine `auto` might choose differently.
-    data = config.data.model_copy(
-        update={"text_symbols": settings["text_symbols"], "lexicons": _copy_lexicons(config.data.lexicons, folder)}
-    )
-    config.model_copy(update={"data": data}).to_yaml(folder / CONFIG)
+    if kind == SPEECH:
+        lexicons = _copy_lexicons(config.data.lexicons, folder)
+        # On another machine `auto` might choose differently.
+        data = config.data.model_copy(update={"text_symbols": settings["text_symbols"], "lexicons": lexicons})
+        config = config.model_copy(update={"data": data})
+    config.to_yaml(folder / CONFIG)
     architecture = model.get_config()
     for key in ("name", "trainable", "dtype"):
         architecture.pop(key, None)
     description = {
         "format": FORMAT,
         "myxtts": __version__,
+        "kind": kind,
         "architecture": architecture,
         "settings": settings,
         "details": dict(details or {}),
@@ -138,20 +152,23 @@ def write_model(folder: Path, model: XTTS, config: XTTSConfig, details: Mapping[
     (folder / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
-def read_checkpoint(path: str | Path) -> Checkpoint:
+def read_checkpoint(path: str | Path, kind: str = SPEECH) -> Checkpoint:
     """Reads what a checkpoint says about itself, after comparing all its files with their checksums.
 
     Args:
         path: the checkpoint's folder, or that of a run, which means its best checkpoint, or its newest before the
-            first validation.
+            first validation; of a vocoder's run, the newest.
+        kind: of model that it should hold.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or it was made by a newer version.
+        CheckpointError: there is none, it is damaged, holds another kind of model, or was made by a newer version.
     """
     given, path = str(path), Path(path)
     if path.name == BEST and path.is_file():
         path = path.parent
-    path = best_of_run(path) or _newest_of_run(path) or path
+    # A vocoder's losses say little about its sound once discriminators train it.
+    best = best_of_run(path) if kind == SPEECH else None
+    path = best or _newest_of_run(path) or path
     if not (path / DESCRIPTION).is_file():
         what = "no such folder" if not path.exists() else f"not a checkpoint (it has no {DESCRIPTION})"
         raise CheckpointError(f"{path}: {what}")
@@ -161,6 +178,10 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
             f"{path}: checkpoint format {description.get('format')}, this version reads {FORMAT}; "
             f"it was made by myxtts {description.get('myxtts')}"
         )
+    # Before there were vocoders, a checkpoint did not say its kind.
+    found = description.get("kind", SPEECH)
+    if found != kind:
+        raise CheckpointError(f"{path}: {_OF_KIND[found]}, not {_OF_KIND[kind]}")
     verify_checksums(path)
     return Checkpoint(
         given,
@@ -169,12 +190,13 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         description["architecture"],
         description["settings"],
         description["details"],
+        kind,
     )
 
 
-def as_checkpoint(checkpoint: str | os.PathLike[str] | Checkpoint) -> Checkpoint:
+def as_checkpoint(checkpoint: str | os.PathLike[str] | Checkpoint, kind: str = SPEECH) -> Checkpoint:
     """The checkpoint in a folder, or one that was read already: its checksums are not computed again."""
-    return checkpoint if isinstance(checkpoint, Checkpoint) else read_checkpoint(Path(checkpoint))
+    return checkpoint if isinstance(checkpoint, Checkpoint) else read_checkpoint(Path(checkpoint), kind)
 
 
 def best_of_run(folder: Path) -> Path | None:
@@ -264,7 +286,7 @@ def read_description(path: Path) -> dict[str, Any]:
 def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
     """The settings in which `config` differs from a checkpoint, as short texts; only those that change what the
     weights mean."""
-    wanted = _settings(config)
+    wanted = _settings(config, checkpoint.kind)
     found = []
     for key in dict.fromkeys([*checkpoint.settings, *wanted]):
         saved, here = checkpoint.settings.get(key), wanted.get(key)
@@ -294,7 +316,12 @@ def _with_copied_lexicons(config: XTTSConfig, folder: Path) -> XTTSConfig:
     return config.model_copy(update={"data": config.data.model_copy(update={"lexicons": lexicons})})
 
 
-def _settings(config: XTTSConfig) -> dict[str, Any]:
+def _settings(config: XTTSConfig, kind: str) -> dict[str, Any]:
+    if kind == VOCODER:
+        return {
+            "vocoder_size": config.vocoder.vocoder_size,
+            **MelSettings.from_config(config.data).fingerprint(),
+        }
     return {
         "size": config.model.size,
         "decoder": resolve_decoder(config.model),

@@ -16,12 +16,12 @@ from typing import Any
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
-from myxtts.models.checkpoint import new_checkpoint, write_model
-from myxtts.models.xtts import XTTS
+from myxtts.models.checkpoint import new_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.alignment_cache import AlignmentCache
 from myxtts.training.failures import loading_errors
 from myxtts.training.losses import TOTAL
+from myxtts.training.objective import Objective, Sample
 from myxtts.training.optimizer import put_average
 from myxtts.training.progress import Observer
 from myxtts.training.run_folder import RunFolder
@@ -29,7 +29,7 @@ from myxtts.training.run_log import RunLog
 from myxtts.training.step import TrainingStep
 from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import RunState, TrainingState
-from myxtts.training.validation import SampleSpeaker, Validator
+from myxtts.training.validation import Validator
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +76,9 @@ class Checkpointer:
         self._log = log
         self._observer = observer
         self._monitor = monitor
-        self._averaged = XTTS.from_config(step.model.get_config())
+        self._averaged = step.objective.copy()
         self._validator: Validator | None = None
-        self._speaker: SampleSpeaker | None = None
+        self._speaker: Callable[[], list[Sample]] | None = None
         if data.validation is not None:
             self._validator = Validator(self._averaged, config, data.validation.element_spec)
         self.writer = CheckpointWriter(folder, config, monitor)
@@ -145,14 +145,14 @@ class Checkpointer:
             self._run.best_loss, self._run.best_step = self._if_unsaved
         self._if_unsaved = None
         self._log.wait()
-        put_average(self._step.optimizer, self._step.weights, self._averaged)
+        put_average(self._step.optimizer, self._step.weights, self._averaged.model)
 
-    def _sample_speaker(self) -> SampleSpeaker:
+    def _sample_speaker(self) -> Callable[[], list[Sample]]:
         if self._speaker is None:
             assert self._data.validation is not None
             with loading_errors():
                 first = next(iter(self._data.validation))
-            self._speaker = SampleSpeaker(self._averaged, self._config, first)
+            self._speaker = self._averaged.samples(self._config, first)
         return self._speaker
 
 
@@ -173,11 +173,11 @@ class CheckpointWriter:
         self.error: str | None = None
 
     def save(
-        self, step: int, averaged: XTTS, state: TrainingState, details: Mapping[str, Any], best: bool = False
+        self, step: int, averaged: Objective, state: TrainingState, details: Mapping[str, Any], best: bool = False
     ) -> None:
         """Starts to write a checkpoint, once the one before is written.
 
-        `averaged`, the model to speak with, must not change until the save is done.
+        The weights of `averaged`, to speak with, must not change until the save is done.
         """
         self.wait()
         self._thread = threading.Thread(
@@ -191,11 +191,11 @@ class CheckpointWriter:
             self._thread.join()
             self._thread = None
 
-    def _write(self, step: int, averaged: XTTS, state: TrainingState, details: Mapping[str, Any], best: bool) -> None:
+    def _write(self, step: int, averaged: Objective, state: TrainingState, details: Mapping[str, Any], best: bool) -> None:
         began = time.perf_counter()
         try:
             with new_checkpoint(self._folder.checkpoint(step)) as path:
-                write_model(path, averaged, self._config, details)
+                averaged.write(path, self._config, details)
                 state.write(path)
             if best:
                 self._folder.mark_best(step)

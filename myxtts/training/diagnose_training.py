@@ -20,7 +20,7 @@ from myxtts.performance.diagnosis import Diagnosis, Fix
 from myxtts.performance.simulated_accelerator import SimulatedStep
 from myxtts.training.device import prepare_device
 from myxtts.training.measured_steps import StepRunner, warm_batches
-from myxtts.training.step import Shape
+from myxtts.training.objective import Shape
 
 Report = Callable[[str], None]
 

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from myxtts.config.config import DataConfig
 from myxtts.errors import DataError, TrainingError
+from myxtts.training.progress import shape_text
 from myxtts.training.steps_in_flight import CompletedStep
 from myxtts.training.training_data import TrainingData
 
@@ -28,14 +29,13 @@ def is_out_of_memory(error: Exception) -> bool:
     return "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or "OOM when allocating" in text
 
 
-def out_of_memory(shape: tuple[int, int, int], config: DataConfig) -> TrainingError:
+def out_of_memory(shape: Sequence[int], config: DataConfig) -> TrainingError:
     """The error to raise: which batch did not fit, and what to lower."""
-    clips, frames, tokens = shape
     size = f"batch_size ({config.batch_size})"
     if config.max_frames_per_batch is not None:
         size = f"max_frames_per_batch ({config.max_frames_per_batch})"
     return TrainingError(
-        f"out of memory with a batch of {clips} clips × {frames} frames × {tokens} tokens\n"
+        f"out of memory with a batch of {shape_text(shape)}\n"
         f"lower {size} or max_mel_frames ({config.max_mel_frames}), or let --auto-batch find what fits"
     )
 

@@ -18,7 +18,6 @@ import tensorflow as tf
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.yaml_file import render_yaml
 from myxtts.errors import DataError, TrainingError
-from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training import run_folder
 from myxtts.training.alignment_cache import REUSE, AlignmentPhases
@@ -30,7 +29,8 @@ from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
 from myxtts.training.record_file import RecordFile
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.run_log import MelToAudio, RunLog
-from myxtts.training.step import MeanLosses, Shape, TrainingStep
+from myxtts.training.objective import Objective, Shape
+from myxtts.training.step import MeanLosses, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
 from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps
 from myxtts.training.training_data import TrainingData
@@ -45,7 +45,7 @@ class TrainingLoop:
     """Trains from where a run stands until something ends it.
 
     Args:
-        model: what is trained.
+        objective: what is trained.
         config: of the run.
         data: what it is trained on.
         folder: of the run, opened.
@@ -59,7 +59,7 @@ class TrainingLoop:
 
     def __init__(
         self,
-        model: XTTS,
+        objective: Objective,
         config: XTTSConfig,
         data: TrainingData,
         folder: RunFolder,
@@ -84,8 +84,10 @@ class TrainingLoop:
         self._run = RunState() if restored is None else RunState(**vars(restored.run))
         self._began_at = self._run.batch
         self._alignments = AlignmentPhases(config.training, data, self._run)
-        optimizer = create_optimizer(config.training, self._total_steps, model.dtype_policy.name)
-        self._step = TrainingStep(model, optimizer, config, data.train.element_spec)
+        self._objective = objective
+        optimizer = create_optimizer(config.training, self._total_steps, objective.model.dtype_policy.name)
+        self._step = TrainingStep(objective, optimizer, config, data.train.element_spec)
+        self._phase = 0
         if restored is not None:
             restored.restore(self._step, self._alignments.cache)
             self._alignments.enter(self._run.alignments, self._step)
@@ -94,7 +96,7 @@ class TrainingLoop:
         self._rates = Rates()
         self._compilations = 0
         self._logged_batch = self._run.batch
-        self._shape: Shape = (0, 0, 0)
+        self._shape: Shape = ()
         self._overhead = 0.0  # seconds that the loop itself took, besides waiting and the compiled step
         self._paused = 0.0  # seconds in which no step ran: validating, copying for a checkpoint
 
@@ -156,7 +158,7 @@ class TrainingLoop:
         batches = batches_of(self._data.train)
         self._times.begin()
         while True:
-            self._start_alignment_phase()
+            self._start_phase()
 
             # The batch.
             asked = clock()
@@ -292,7 +294,13 @@ class TrainingLoop:
         """Optimizer steps done."""
         return self._run.batch // self._accumulate
 
-    def _start_alignment_phase(self) -> None:
+    def _start_phase(self) -> None:
+        """Changes what a step computes, where the objective or the alignments say so."""
+        wanted = self._objective.phase(self._step_number)
+        if wanted != self._phase:
+            with self._pause():
+                self._step.enter(wanted)
+            self._phase = wanted
         phase = self._alignments.due()
         if phase is None:
             return
@@ -325,7 +333,9 @@ class TrainingLoop:
             self._losses = losses
             self._observer.logged(self._progress(self._run.batch))
 
-        self._log.losses(self._step_number, self._run.batch, self._step.read(), self._rates, show)
+        self._log.losses(
+            self._step_number, self._run.batch, self._step.read(), self._objective.names, self._rates, show
+        )
 
     @contextmanager
     def _pause(self) -> Iterator[None]:
@@ -366,7 +376,7 @@ class TrainingLoop:
     def _announce_start(self) -> None:
         epoch, shapes = self._data.batches_per_epoch, self._data.expected_shapes
         parts = [
-            f"{self._step.model.count_params():,} parameters",
+            f"{self._objective.model.count_params():,} parameters",
             *([f"{epoch:,} batches an epoch"] if epoch else []),
             *([f"{shapes} shapes"] if shapes else []),
             f"{self._total_steps:,} steps",

@@ -17,7 +17,8 @@ from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.step_run import fetch
 from myxtts.training.device import Device, precision_policy
 from myxtts.training.optimizer import create_optimizer
-from myxtts.training.step import Shape, TrainingStep
+from myxtts.training.objective import Shape, SpeechObjective
+from myxtts.training.step import TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
 from myxtts.training.steps_in_flight import DispatchedStep, watch_steps
 
@@ -85,7 +86,7 @@ def measured_step(model: XTTS, config: XTTSConfig, batch: Batch) -> TrainingStep
     """A step that is run only to measure it, for batches of the types of this one."""
     spec = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
     optimizer = create_optimizer(config.training, _TOTAL_STEPS, model.dtype_policy.name)
-    return TrainingStep(model, optimizer, config, spec)
+    return TrainingStep(SpeechObjective(model, config), optimizer, config, spec)
 
 
 def buffered(config: DataConfig) -> int:

@@ -50,9 +50,12 @@ class FlatWeights:
         flat = self.flatten(self._weights)
         self.vectors = [keras.Variable(vector, name=name) for name, vector in zip(groups, flat, strict=True)]
 
-    def flatten(self, values: Sequence[tf.Tensor | keras.Variable]) -> list[tf.Tensor]:
-        """Values of the weights' shapes, such as gradients, as vectors."""
-        flat = [tf.reshape(value, [-1]) for value in values]
+    def flatten(self, values: Sequence[tf.Tensor | keras.Variable | None]) -> list[tf.Tensor]:
+        """Values of the weights' shapes, such as gradients, as vectors; None stands for zeros."""
+        flat = [
+            tf.zeros([int(np.prod(weight.shape))]) if value is None else tf.reshape(value, [-1])
+            for weight, value in zip(self._weights, values, strict=True)
+        ]
         return [tf.concat([flat[number] for number in group], axis=0) for group in self._groups]
 
     def gather(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,8 +118,8 @@ class TrainingResult:
 class Observer(Protocol):
     """Is told how a run goes. Called from several threads, but each method only from one at a time."""
 
-    def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
-        """The step is about to be compiled for a shape (clips, frames, tokens).
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
+        """The step is about to be compiled for a shape: clips, frames, and for speech tokens.
 
         `number` counts the shapes so far, this one included; `expected` is how many there are in all, if known.
         """
@@ -140,7 +140,7 @@ class Observer(Protocol):
 class LoggingObserver:
     """Reports through `logging`, for programs that use the trainer as a library."""
 
-    def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
         logger.info("%s", compiling_text(shape, number, expected))
 
     def progress(self, progress: TrainingProgress) -> None:
@@ -156,11 +156,15 @@ class LoggingObserver:
         logger.info("%s", text)
 
 
-def compiling_text(shape: tuple[int, int, int], number: int, expected: int | None) -> str:
+def compiling_text(shape: Sequence[int], number: int, expected: int | None) -> str:
     """One line about a compilation."""
-    clips, frames, tokens = shape
     of = "" if expected is None else f" of {expected}"
-    return f"compiling the step for {clips} clips × {frames:,} frames × {tokens} tokens (shape {number}{of})"
+    return f"compiling the step for {shape_text(shape)} (shape {number}{of})"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """The sizes of a batch, for people."""
+    return " × ".join(f"{size:,} {name}" for size, name in zip(shape, ("clips", "frames", "tokens"), strict=False))
 
 
 def validation_text(step: int, losses: Mapping[str, float], best: bool) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from myxtts.errors import CheckpointError, TrainingError, UsageError
-from myxtts.models.checkpoint import BEST, Checkpoint, best_of_run, read_checkpoint
+from myxtts.models.checkpoint import BEST, SPEECH, Checkpoint, best_of_run, read_checkpoint
 
 if TYPE_CHECKING:
     from myxtts.training.training_state import TrainingState
@@ -120,8 +120,8 @@ class RunFolder:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def newest_whole(self) -> tuple[Checkpoint, TrainingState] | None:
-        """The newest checkpoint that can be resumed; damaged ones are skipped with a warning.
+    def newest_whole(self, kind: str = SPEECH) -> tuple[Checkpoint, TrainingState] | None:
+        """The newest checkpoint of a kind of model that can be resumed; damaged ones are skipped with a warning.
 
         Raises:
             CheckpointError: there are checkpoints, and all of them are damaged.
@@ -132,7 +132,7 @@ class RunFolder:
         found = self.checkpoints()
         for path in reversed(found):
             try:
-                return read_checkpoint(path), TrainingState.read(path)
+                return read_checkpoint(path, kind), TrainingState.read(path)
             except CheckpointError as error:
                 logger.warning("%s; going back to the checkpoint before it", error)
         if found:

@@ -10,17 +10,17 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.training.objective import Sample
 from myxtts.training.record_file import RecordFile
 from myxtts.training.step import MeanLosses
 from myxtts.training.step_times import Rates
-from myxtts.training.validation import Sample
 
 logger = logging.getLogger(__name__)
 
@@ -66,19 +66,26 @@ class RunLog:
         self._draw(0, lambda: tf.summary.text("configuration", indented))
 
     def losses(
-        self, step: int, batch: int, totals: tf.Tensor, rates: Rates, then: Callable[[MeanLosses], None]
+        self,
+        step: int,
+        batch: int,
+        totals: tf.Tensor,
+        names: Sequence[str],
+        rates: Rates,
+        then: Callable[[MeanLosses], None],
     ) -> None:
         """Writes the training losses since the last reading.
 
         Args:
             step, batch: numbers of steps and batches done.
             totals: from `TrainingStep.read`.
+            names: of the losses.
             rates: of the same steps.
             then: called with the losses, in the thread, once they are read from the device.
         """
 
         def write() -> None:
-            losses = MeanLosses.of(totals)
+            losses = MeanLosses.of(totals, names)
             self._log.write({"batch": batch, "step": step, **losses.to_dict()})
             self._log.flush()
             then(losses)
@@ -106,12 +113,9 @@ class RunLog:
                 tf.summary.image(f"mel/{number}", mel_picture(sample)[None])
                 if len(sample.alignment):
                     tf.summary.image(f"alignment/{number}", alignment_picture(sample)[None])
-                if self._vocoder is None:
-                    continue
-                if len(sample.mel):
-                    self._audio(f"audio/{number}", self._vocoder(sample.mel))
+                self._audio(f"audio/{number}", sample.audio, sample.mel)
                 if not self._true_audio_written:
-                    self._audio(f"audio/{number} true mel", self._vocoder(sample.true_mel))
+                    self._audio(f"audio/{number} true mel", sample.true_audio, sample.true_mel)
             self._true_audio_written = True
 
         self._draw(step, draw)
@@ -130,7 +134,12 @@ class RunLog:
             self._writer.close()
         self._log.close()
 
-    def _audio(self, name: str, audio: np.ndarray) -> None:
+    def _audio(self, name: str, audio: np.ndarray | None, mel: np.ndarray) -> None:
+        """Writes audio; if there is none, that of the mel."""
+        if audio is None and self._vocoder is not None and len(mel):
+            audio = self._vocoder(mel)
+        if audio is None:
+            return
         tf.summary.audio(name, np.clip(audio, -1, 1)[None, :, None], self._sample_rate)
 
     def _draw(self, step: int, draw: Callable[[], None]) -> None:

@@ -13,24 +13,18 @@ compile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from myxtts.audio.mel import MelSettings
-from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batches.audio_loader import add_device_features
-from myxtts.models.xtts import XTTS
 from myxtts.training.alignment_cache import AlignmentCache
-from myxtts.training.losses import TOTAL, compute_losses, loss_names
+from myxtts.training.losses import TOTAL
+from myxtts.training.objective import Batch, Objective, Shape
 from myxtts.training.optimizer import FlatWeights
-
-Batch = Mapping[str, tf.Tensor]
-Shape = tuple[int, int, int]  # clips, frames, tokens
 
 # What `totals` holds after the losses: sums over the batches since the last reading, and the last learning rate.
 _AFTER_LOSSES = ("gradient_norm", "batches", "learning_rate")
@@ -76,11 +70,11 @@ class MeanLosses:
         return self.losses[TOTAL]
 
     @classmethod
-    def of(cls, totals: tf.Tensor) -> MeanLosses:
-        """From the result of `TrainingStep.read`; waits for the device."""
+    def of(cls, totals: tf.Tensor, names: Sequence[str]) -> MeanLosses:
+        """From the result of `TrainingStep.read` and the names of the losses; waits for the device."""
         *sums, batches, learning_rate = totals.numpy().tolist()
         *losses, gradient_norm = (value / max(batches, 1.0) for value in sums)
-        return cls(dict(zip(loss_names(), losses, strict=True)), gradient_norm, int(batches), learning_rate)
+        return cls(dict(zip(names, losses, strict=True)), gradient_norm, int(batches), learning_rate)
 
     def to_dict(self) -> dict[str, float]:
         """For a line of the log file."""
@@ -91,9 +85,9 @@ class TrainingStep:
     """The compiled step of a run, and its counters.
 
     Args:
-        model: what is trained.
+        objective: what is trained.
         optimizer: built here, for the model's weights.
-        config: `training` sets the seed and how the step is run; `data` defines a mel.
+        config: `training` sets the seed and how the step is run.
         spec: the `element_spec` of the batches.
 
     Attributes:
@@ -104,24 +98,22 @@ class TrainingStep:
 
     def __init__(
         self,
-        model: XTTS,
+        objective: Objective,
         optimizer: keras.optimizers.Optimizer,
         config: XTTSConfig,
         spec: Mapping[str, tf.TensorSpec],
     ) -> None:
-        self.model = model
+        self.objective = objective
         self.optimizer = optimizer
-        self.weights = FlatWeights(model.trainable_variables)
+        self.weights = FlatWeights(objective.model.trainable_variables)
         optimizer.build(self.weights.vectors)
         self._scales_loss = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         self._accumulates = config.training.gradient_accumulation_steps > 1
-        self._settings = MelSettings.from_config(config.data)
-        self._log_mel = LogMel(self._settings)
         self._seed = fold_seed(config.training.seed)
         self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._skipped = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._skipped_in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._totals = tf.Variable(tf.zeros([len(loss_names()) + len(_AFTER_LOSSES)]), trainable=False)
+        self._totals = tf.Variable(tf.zeros([len(objective.names) + len(_AFTER_LOSSES)]), trainable=False)
         self.state = {
             "batches": self._batches,
             "skipped": self._skipped,
@@ -140,15 +132,16 @@ class TrainingStep:
 
     def note_shape(self, batch: Batch) -> tuple[Shape, bool]:
         """The batch's shape, and whether it is new, that is, whether the step will be compiled for it."""
-        clips, tokens = batch["tokens"].shape
-        if "mel" in batch:
-            frames = batch["mel"].shape[1]
-        else:
-            frames = (batch["audio"].shape[1] - self._settings.n_fft) // self._settings.hop_length
-        shape = (clips, frames, tokens)
+        shape = self.objective.shape(batch)
         seen = self.shapes.get(shape, 0)
         self.shapes[shape] = seen + 1
         return shape, not seen
+
+    def enter(self, phase: int) -> None:
+        """Computes the losses of a phase of the objective from now on."""
+        self.objective.enter(phase)
+        self._run = self._compile(self._gradient)
+        self.shapes.clear()
 
     def use_alignments(self, cache: AlignmentCache) -> None:
         """From now on, take the alignment of every clip from `cache` instead of searching for it."""
@@ -183,19 +176,22 @@ class TrainingStep:
         )
 
     def _gradient(self, batch: Batch) -> _Gradient:
-        features = add_device_features(batch, self._log_mel, self._settings)
         seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
-        with tf.GradientTape() as tape:
-            outputs = self.model(features, training=True, seed=seed)
-            losses = compute_losses(outputs, features, self.model.decoder_kind)
-            scaled = self.optimizer.scale_loss(losses[TOTAL])
-        gradients = tape.gradient(scaled, self.model.trainable_variables)
+        with tf.GradientTape(persistent=True) as tape:
+            found = self.objective(batch, seed, training=True)
+            scaled = [(self.optimizer.scale_loss(loss), weights) for loss, weights in found.minimised]
+        of_weight = {
+            id(weight): gradient
+            for loss, weights in scaled
+            for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True)
+        }
+        gradients = [of_weight.get(id(weight)) for weight in self.objective.model.trainable_variables]
         return _Gradient(
             self.weights.flatten(gradients),
-            tf.stack(list(losses.values())),
-            tf.math.count_nonzero(features["mel_lengths"], dtype=tf.float32),
-            tf.reduce_sum(tf.cast(features["mel_lengths"], tf.float32)),
-            tf.cast(outputs.durations, tf.float32),
+            tf.stack(list(found.losses.values())),
+            found.clips,
+            found.frames,
+            found.durations,
         )
 
     def _update(self, gradient: _Gradient) -> tf.Tensor:

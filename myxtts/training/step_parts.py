@@ -33,7 +33,7 @@ from myxtts.models.xtts import XTTS, Outputs
 from myxtts.training.device import Device, precision_policy
 from myxtts.training.losses import TOTAL, compute_losses
 from myxtts.training.measured_steps import measured_step
-from myxtts.training.step import Shape
+from myxtts.training.objective import Shape
 
 FORWARD, GRADIENT, STEP = "forward pass", "gradient", "step"
 MELS = "mels on the device"

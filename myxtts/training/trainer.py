@@ -1,46 +1,28 @@
-"""Trains a voice: prepares device, data and model, and runs the training loop."""
+"""Trains a voice."""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import keras
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
-from myxtts.data.batch_source import BatchSource
-from myxtts.data.batches.position import Position
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.errors import CheckpointError, UsageError
-from myxtts.models.checkpoint import WEIGHTS, Checkpoint, as_checkpoint, differences, read_weights
+from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
-from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
-from myxtts.training.device import precision_policy, prepare_device
-from myxtts.training.loop import TrainingLoop
-from myxtts.training.progress import LoggingObserver, Observer, TrainingResult
-from myxtts.training.run_folder import RunFolder
+from myxtts.training.base_trainer import Trainer
+from myxtts.training.objective import SpeechObjective
+from myxtts.training.progress import Observer
 from myxtts.training.run_log import MelToAudio
 from myxtts.training.training_data import TrainingData
-from myxtts.training.training_state import TrainingState
 
 if TYPE_CHECKING:
     from myxtts.data.precompute import WorkProgress
 
-logger = logging.getLogger(__name__)
 
-# Measured by benchmarks/bench_step.py.
-EAGER_WARNING = (
-    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 5 times as long as "
-    "a graph and 7 times as long as XLA"
-)
-
-
-class XTTSTrainer:
+class XTTSTrainer(Trainer):
     """Trains a model on a data set, once.
 
     ```python
@@ -74,31 +56,15 @@ class XTTSTrainer:
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
     ) -> None:
-        self.config = config
-        self.observer: Observer = observer or LoggingObserver()
-        self.monitor: PerformanceMonitor = start_performance_monitoring()
-        self.folder = RunFolder(config.training.checkpoint_dir)
-        self.vocoder = vocoder
-        self._closed = False
-        self._restored: TrainingState | None = None
-        self._train: tf.data.Dataset | None = None
-        self._source: BatchSource | None = None
-        self._origin: dict[str, Any] = {}
-        with self._closed_on_error():
-            self.device = prepare_device(config.training)
-            self.folder.open(resume)
-            keras.utils.set_random_seed(config.training.seed % 2**32)
-            with tf.device(self.device.name):
-                self.model = model or create_model(config, precision_policy(config.training, self.device))
-            found = self.folder.newest_whole() if resume else None
-            if found is not None:
-                checkpoint, self._restored = found
-                _require_same(checkpoint, config)
-            elif init_from is not None:
-                checkpoint = as_checkpoint(init_from)
-                _require_same(checkpoint, config)
-                read_weights(checkpoint.path / WEIGHTS, self.model)
-                self.observer.message(f"starting with the weights of {checkpoint.path}")
+        super().__init__(
+            config,
+            SPEECH,
+            lambda policy: model or create_model(config, policy),
+            resume=resume,
+            init_from=init_from,
+            observer=observer,
+            vocoder=vocoder,
+        )
 
     def prepare_datasets(
         self, progress: WorkProgress | None = None, dataset: LJSpeechDataset | None = None
@@ -122,96 +88,9 @@ class XTTSTrainer:
             if prepared.precomputed is not None:
                 mels = prepared.precomputed.columns["mel"]
                 self.monitor.log_cache_use(mels.reused, mels.computed)
-            source = dataset.batches("train", self.config)
-            if self._restored is not None and self._restored.run.position is not None:
-                train = source.resume(self._restored.run.position)
-            else:
-                train = source.dataset(seed=self.config.training.seed)
-            self._source, self._train, self._origin = source, train, prepared.metadata.origin()
+            self._origin = prepared.metadata.origin()
+            train = self._begin(dataset.batches("train", self.config))
             return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
 
-    def train(self, train_dataset: tf.data.Dataset, val_dataset: tf.data.Dataset | None = None) -> TrainingResult:
-        """Trains until the configuration's epochs or steps are done, a signal arrives, or the loss stops falling.
-
-        A resumed run that is complete already stays as it is.
-
-        Args:
-            train_dataset: from `prepare_datasets`, or any other dataset of such batches (docs/training.md). Another
-                dataset is repeated, and a resumed run starts with its first batch again.
-            val_dataset: one pass over the validation batches; without it there is no validation and no best
-                checkpoint.
-
-        Raises:
-            TrainingError: it cannot go on: loss not finite, no memory, or the last checkpoint cannot be written.
-            DataError: a batch cannot be loaded.
-            UsageError: the length of the run is not known, or this trainer has trained already.
-        """
-        if self._closed:
-            raise UsageError("this trainer has trained, or failed; create another one, with resume=True to go on")
-        try:
-            if self.config.training.enable_eager_debug or not self.config.training.enable_graph_mode:
-                logger.warning("%s", EAGER_WARNING)
-            if val_dataset is not None and val_dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-                raise UsageError("the validation data has no end; give one pass over it")
-            tf.config.run_functions_eagerly(self.config.training.enable_eager_debug)
-            with tf.device(self.device.name):
-                loop = TrainingLoop(
-                    self.model,
-                    self.config,
-                    self._data(train_dataset, val_dataset),
-                    self.folder,
-                    self.observer,
-                    self.monitor,
-                    synchronous=not self.device.is_gpu,
-                    gpu_name=self.device.gpu_name,
-                    vocoder=self.vocoder,
-                    restored=self._restored,
-                )
-                # The restored arrays are in variables now; free the copy.
-                self._restored = None
-                return loop.run()
-        finally:
-            tf.config.run_functions_eagerly(False)
-            self.close()
-
-    def close(self) -> None:
-        """Releases the run's folder. `train` does this at its end; call it only if you do not train."""
-        self._closed = True
-        self.monitor.stop_sampling()
-        self.folder.close()
-
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
-    def _data(self, train: tf.data.Dataset, validation: tf.data.Dataset | None) -> TrainingData:
-        if self._source is not None and train is self._train:
-            plan = self._source.plan
-            position = self._restored.run.position if self._restored is not None else None
-            return TrainingData(
-                train,
-                validation,
-                batches_per_epoch=len(plan),
-                expected_shapes=len(plan.buckets),
-                position=position or Position.start(plan, self.config.training.seed),
-                ids=self._source.clips.ids,
-                token_lengths=self._source.clips.token_lengths,
-                origin=self._origin,
-            )
-        cardinality = int(train.cardinality())
-        if cardinality == 0:
-            raise UsageError("the training data is empty")
-        known = cardinality > 0
-        if not known and self.config.training.max_steps is None:
-            raise UsageError("set max_steps: the length of an epoch of this data is not known")
-        repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
-        return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
-
-
-def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:
-    if found := differences(checkpoint, config):
-        raise CheckpointError(f"{checkpoint.path}: trained with another configuration: {'; '.join(found)}")
+    def _objective(self, data: TrainingData) -> SpeechObjective:
+        return SpeechObjective(self.model, self.config)

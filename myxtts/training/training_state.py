@@ -129,7 +129,7 @@ class TrainingState:
 
 def _variables(step: TrainingStep) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for kind, variables in (("weights", step.model.weights), ("optimizer", step.optimizer.variables)):
+    for kind, variables in (("weights", step.objective.model.weights), ("optimizer", step.optimizer.variables)):
         found |= {f"{kind}/{number:04d}": variable for number, variable in enumerate(variables)}
     return found | {f"step/{name}": variable for name, variable in step.state.items()}
 

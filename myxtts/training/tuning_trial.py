@@ -22,7 +22,7 @@ from myxtts.performance.tuning import Axis, TrialFailed
 from myxtts.training.device import Device
 from myxtts.training.failures import is_out_of_memory
 from myxtts.training.measured_steps import StepRunner, buffered, warm_batches
-from myxtts.training.step import Shape
+from myxtts.training.objective import Shape
 
 PREFETCHES = (2, 4, 8, 16, 32)
 FRAME_BUDGET = "max_frames_per_batch"

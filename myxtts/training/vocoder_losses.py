@@ -1,0 +1,87 @@
+"""What a vocoder is trained on: how near its sound is to a recording, and whether it is taken for one.
+
+Pulses lie where the recording has them (`source_of_audio`), so they can be compared with it sample by sample; noise
+cannot, and is compared by its spectrograms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+# Frame sizes and hops of the spectrograms that are compared: long ones see harmonics, short ones see when things
+# happen.
+RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120), (256, 60))
+_PULSE_RESOLUTION = (512, 128)
+_COMPRESSION = 0.3  # power of the magnitudes of pulses, which brings quiet harmonics near to loud ones
+_QUIET = 1e-3  # added to magnitudes before the logarithm: what is quieter hardly counts
+_SMALL = 1e-6
+
+
+class AdversarialLosses(NamedTuple):
+    """Scalars."""
+
+    adversarial: tf.Tensor  # of the vocoder: by how much it is told from recordings
+    features: tf.Tensor  # of the vocoder: how far what the discriminators see is from what they see of recordings
+    discriminator: tf.Tensor  # of the discriminators: by how much they are wrong
+
+
+def spectral_loss(recorded: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
+    """Distance of two sounds [B, n] by their spectrograms (Yamamoto et al. 2020): log-magnitudes, and the error's
+    share of the energy."""
+    total = tf.constant(0.0)
+    for size, hop in RESOLUTIONS:
+        scale = math.sqrt(size / 1024)  # a longer frame of the same noise has larger magnitudes
+        there, here = (_magnitude(_spectrum(sound, size, hop), scale) for sound in (recorded, made))
+        share = tf.norm(there - here, axis=[1, 2]) / (tf.norm(there, axis=[1, 2]) + 1e-2)
+        quiet = _QUIET * scale
+        total += tf.reduce_mean(share)
+        total += tf.reduce_mean(tf.abs(tf.math.log(there + quiet) - tf.math.log(here + quiet)))
+    return total / len(RESOLUTIONS)
+
+
+def pulse_loss(recorded: tf.Tensor, pulses: tf.Tensor) -> tf.Tensor:
+    """Distance of the filtered pulses [B, n] from the recording by their complex spectra, so that the phases count."""
+    there, here = (_compressed(_spectrum(sound, *_PULSE_RESOLUTION)) for sound in (recorded, pulses))
+    return tf.reduce_mean(sum(tf.abs(one - other) for one, other in zip(there, here, strict=True)))
+
+
+def adversarial_losses(
+    recorded: Sequence[Sequence[tf.Tensor]], made: Sequence[Sequence[tf.Tensor]]
+) -> AdversarialLosses:
+    """Least squares (Mao et al. 2017) and feature matching.
+
+    Args:
+        recorded, made: for each discriminator, what it sees of either sound, layer by layer, the scores last.
+    """
+    adversarial, features, discriminator = [], [], []
+    for true, false in zip(recorded, made, strict=True):
+        adversarial.append(tf.reduce_mean(tf.square(1 - false[-1])))
+        discriminator.append(tf.reduce_mean(tf.square(1 - true[-1])) + tf.reduce_mean(tf.square(false[-1])))
+        for there, here in zip(true[:-1], false[:-1], strict=True):
+            there = tf.stop_gradient(there)
+            features.append(tf.reduce_mean(tf.abs(there - here)) / (tf.reduce_mean(tf.abs(there)) + 1e-3))
+    return AdversarialLosses(*(tf.reduce_mean(tf.stack(one)) for one in (adversarial, features, discriminator)))
+
+
+def _spectrum(sound: tf.Tensor, size: int, hop: int) -> tf.Tensor:
+    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)).astype(np.float32)
+    return tf.signal.rfft(tf.signal.frame(sound, size, hop) * window)
+
+
+def _power(spectrum: tf.Tensor) -> tf.Tensor:
+    return tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+
+
+def _magnitude(spectrum: tf.Tensor, scale: float) -> tf.Tensor:
+    return tf.sqrt(_power(spectrum) + _SMALL * scale**2)
+
+
+def _compressed(spectrum: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Real and imaginary parts whose magnitude is compressed."""
+    scale = tf.pow(_power(spectrum) + _SMALL, (_COMPRESSION - 1) / 2)
+    return tf.math.real(spectrum) * scale, tf.math.imag(spectrum) * scale
