@@ -23,8 +23,8 @@ from common import describe_machine, parser, print_table, write_json
 from myxtts.config.config import XTTSConfig
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
-from myxtts.training.optimizer import create_optimizer
 from myxtts.training.objective import SpeechObjective
+from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
 
 

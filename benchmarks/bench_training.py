@@ -41,8 +41,8 @@ from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.models.create import create_model
 from myxtts.training.device import prepare_device
 from myxtts.training.measured_steps import StepRunner
-from myxtts.training.optimizer import create_optimizer
 from myxtts.training.objective import SpeechObjective
+from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
 from myxtts.training.step_times import Rates
 from myxtts.training.trainer import XTTSTrainer

@@ -19,9 +19,9 @@ from myxtts.models.checkpoint import load_model, read_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.alignment_cache import AlignmentCache
 from myxtts.training.checkpointing import CheckpointWriter
+from myxtts.training.objective import SpeechObjective
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.run_folder import RunFolder, step_of
-from myxtts.training.objective import SpeechObjective
 from myxtts.training.step import TrainingStep
 from myxtts.training.training_state import ARRAYS, RunState, TrainingState
 

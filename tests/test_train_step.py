@@ -15,8 +15,8 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import TrainingConfig, XTTSConfig
 from myxtts.models.xtts import XTTS
 from myxtts.training.alignment_cache import AlignmentCache
-from myxtts.training.optimizer import create_optimizer, learning_rate_schedule, put_average
 from myxtts.training.objective import SpeechObjective
+from myxtts.training.optimizer import create_optimizer, learning_rate_schedule, put_average
 from myxtts.training.step import MeanLosses, TrainingStep, fold_seed
 
 
@@ -212,7 +212,8 @@ def moved(step: TrainingStep, batches: list[dict[str, tf.Tensor]]) -> list[bool]
     for one in batches:
         before = weights_of(step.objective.model)
         step(one)
-        found.append(any((old != new).any() for old, new in zip(before, weights_of(step.objective.model), strict=True)))
+        after = weights_of(step.objective.model)
+        found.append(any((old != new).any() for old, new in zip(before, after, strict=True)))
     return found
 
 

@@ -28,6 +28,7 @@ from myxtts.cli import (
     synthesize,
     text,
     train,
+    train_vocoder,
     tune,
     verify_cache,
     vocoder,
@@ -55,7 +56,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         text.text,
     ),
     "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
-    "Vocoder": (vocoder.vocode, vocoder.import_vocoder),
+    "Vocoder": (train_vocoder.train_vocoder, vocoder.vocode, vocoder.import_vocoder),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }
 for _panel, _functions in _COMMANDS.items():

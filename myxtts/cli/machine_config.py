@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,7 +95,7 @@ def batch_text(config: XTTSConfig) -> str:
     return f"{config.data.batch_size} clips"
 
 
-def say_compiling(shape: tuple[int, int, int]) -> None:
+def say_compiling(shape: Sequence[int]) -> None:
     """Says that the step is compiled for a shape (clips, frames, tokens)."""
     say(f"compiling the step for {' × '.join(map(str, shape))}")
 

@@ -60,7 +60,7 @@ def train(
     if resume and init_from is not None:
         raise UsageError("--resume continues a run with its own weights; --init-from starts one with others")
     if resume and given.config is None and given.preset is None:
-        given = replace(given, config=_config_of_run(given.checkpoint_dir))
+        given = replace(given, config=config_of_run(given.checkpoint_dir))
 
     initial: Checkpoint | None = None
 
@@ -144,7 +144,7 @@ def _metadata_and_audio(given: Path) -> tuple[Path, Path]:
     return file, file.parent / DataConfig().wavs_dir
 
 
-def _config_of_run(checkpoint_dir: Path | None) -> Path | None:
+def config_of_run(checkpoint_dir: Path | None) -> Path | None:
     """The configuration file that a run in this folder has written."""
     from myxtts.training.run_folder import CONFIG
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
+from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, VocoderError
 from myxtts.inference.chunked_vocoder import STREAM_CHUNK, WHOLE_CHUNK, ChunkedVocoder, chunks
-from myxtts.models.checkpoint import VOCODER, WEIGHTS, grow_gpu_memory, read_checkpoint, read_weights
-from myxtts.models.vocoder_folder import mel_differences, read_vocoder
+from myxtts.models.checkpoint import CONFIG, VOCODER, WEIGHTS, grow_gpu_memory, read_checkpoint, read_weights
+from myxtts.models.vocoder_folder import mel_differences
 
 if TYPE_CHECKING:
     from myxtts.models.harmonic_vocoder import HarmonicVocoder
@@ -83,7 +84,8 @@ class HarmonicSpeaker(ChunkedVocoder):
 
 def shipped_vocoder(settings: MelSettings) -> Path | None:
     """The folder of the vocoder that comes with MyXTTS, if it was trained for mels of these settings."""
-    return SHIPPED if not mel_differences(read_vocoder(SHIPPED).mel, settings) else None
+    trained = MelSettings.from_config(XTTSConfig.from_yaml(SHIPPED / CONFIG).data)
+    return SHIPPED if not mel_differences(vars(trained), settings) else None
 
 
 def open_trained(folder: Path, settings: MelSettings) -> HarmonicSpeaker:

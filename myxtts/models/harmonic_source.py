@@ -87,9 +87,7 @@ def pulses(source: Source, settings: MelSettings) -> tf.Tensor:
     harmonics = tf.floor(rate / 2 / pitch)
     sine = tf.sin(phase / 2)
     at_pulse = tf.abs(sine) < _AT_A_PULSE
-    ratio = tf.where(
-        at_pulse, 2 * harmonics + 1, tf.sin((harmonics + 0.5) * phase) / tf.where(at_pulse, 1.0, sine)
-    )
+    ratio = tf.where(at_pulse, 2 * harmonics + 1, tf.sin((harmonics + 0.5) * phase) / tf.where(at_pulse, 1.0, sine))
     # A quiet voice has as much energy in a second at any pitch.
     train = 0.5 * (ratio - 1) * voiced * tf.sqrt(pitch / _USUAL_PITCH)
     first = more * hop - settings.n_fft // 2

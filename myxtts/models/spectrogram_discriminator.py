@@ -32,9 +32,7 @@ class SpectrogramDiscriminator(keras.layers.Layer):
         self._window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)).astype(np.float32)
         self.enter = keras.layers.Dense(channels)
         self.enter.build((None, None, None, 3 * 2 * _BAND))
-        self.convolutions = [
-            keras.layers.Conv2D(channels, 3, strides=stride, padding="same") for stride in (1, 2)
-        ]
+        self.convolutions = [keras.layers.Conv2D(channels, 3, strides=stride, padding="same") for stride in (1, 2)]
         self.score = keras.layers.Conv2D(1, 3, padding="same")
         for layer in (*self.convolutions, self.score):
             layer.build((None, None, None, channels))

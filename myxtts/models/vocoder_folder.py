@@ -36,11 +36,7 @@ FORMAT = 1
 DESCRIPTION = "vocoder.json"
 WEIGHTS = "weights.npz"
 # Module and class of each network; importing them starts TensorFlow.
-_NETWORKS = {
-    "hifi-gan": ("myxtts.models.hifi_gan", "HifiGan"),
-    "vocos": ("myxtts.models.vocos", "Vocos"),
-    "harmonic": ("myxtts.models.harmonic_vocoder", "HarmonicVocoder"),
-}
+_NETWORKS = {"hifi-gan": ("myxtts.models.hifi_gan", "HifiGan"), "vocos": ("myxtts.models.vocos", "Vocos")}
 # What a mel's numbers depend on. The floor is not here: it changes nothing but silence.
 _MEL_KEYS = ("sample_rate", "n_fft", "win_length", "hop_length", "n_mels", "fmin", "fmax")
 

@@ -277,15 +277,31 @@ class XTTS(keras.Model):
         features = self._per_frame(states, path, durations)  # [B, F, C]
         mask = length_mask(lengths, frames, self.compute_dtype)  # [B, F, 1]
 
-        if self.decoder_kind == "flow":
-            point = mean + temperature * NOISE * tf.random.stateless_normal(tf.shape(mean), seed)
-            for step in range(steps):
-                time = tf.fill([dims(tokens)[0]], step / steps)
-                point += self.decoder(point, time, features, mean, mask, voice) / steps
-        else:
-            point = self.decoder(features, mean, mask, voice)
-        mel = tf.where(mask > 0, point * MEL_DEVIATION + MEL_MEAN, math.log(self.log_floor))
-        return Speech(tf.maximum(mel, math.log(self.log_floor)), lengths, alignment)
+        mel = self._decode(features, mean, mask, voice, steps, temperature, seed)
+        return Speech(mel, lengths, alignment)
+
+    def speak_in_time(
+        self, batch: Mapping[str, tf.Tensor], steps: int = 10, temperature: float = 0.667, seed: Any = (0, 0)
+    ) -> tf.Tensor:
+        """Mels of clips' texts with the clips' own timing and voice, frame by frame beside the recorded ones.
+
+        Args:
+            batch: as for `call`; a clip's own mel is its reference.
+            steps, temperature, seed: as for `speak`.
+
+        Returns:
+            float32 [B, F, n_mels], natural log; the floor beyond the clip.
+        """
+        frames, tokens = dims(batch["mel"])[1], dims(batch["tokens"])[1]
+        token_mask = length_mask(batch["token_lengths"], tokens, self.compute_dtype)  # [B, T, 1]
+        mask = length_mask(batch["mel_lengths"], frames, self.compute_dtype)  # [B, F, 1]
+        voice = self.voice(batch["mel"])
+        states = self.encoder(batch["tokens"], token_mask, batch["language"], voice)  # [B, T, C]
+        means = self.mean_head(states)  # [B, T, n_mels]
+        alignment = self._align(means, normalise(batch["mel"]), batch["token_lengths"], batch["mel_lengths"])
+        path = alignment_to_path(alignment, tokens)  # [B, F, T]
+        features = self._per_frame(states, path, path_to_durations(path))  # [B, F, C]
+        return self._decode(features, path @ means, mask, voice, steps, temperature, seed)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -327,6 +343,27 @@ class XTTS(keras.Model):
         frame = tf.range(frames, dtype=tf.float32)[None] / _at_least_one(mel_lengths - 1)  # [B, F], 0 to 1
         likelihood -= DIAGONAL * tf.square(token[:, :, None] - frame[:, None, :])
         return monotonic_alignment(likelihood, token_lengths, mel_lengths)
+
+    def _decode(
+        self,
+        features: tf.Tensor,
+        mean: tf.Tensor,
+        mask: tf.Tensor,
+        voice: tf.Tensor,
+        steps: int,
+        temperature: float,
+        seed: Any,
+    ) -> tf.Tensor:
+        """The mel of frames, natural log, float32 [B, F, n_mels]; the floor where `mask` is 0."""
+        if self.decoder_kind == "flow":
+            point = mean + temperature * NOISE * tf.random.stateless_normal(tf.shape(mean), seed)
+            for step in range(steps):
+                time = tf.fill(dims(mean)[:1], step / steps)
+                point += self.decoder(point, time, features, mean, mask, voice) / steps
+        else:
+            point = self.decoder(features, mean, mask, voice)
+        mel = tf.where(mask > 0, point * MEL_DEVIATION + MEL_MEAN, math.log(self.log_floor))
+        return tf.maximum(mel, math.log(self.log_floor))
 
     def _per_frame(self, states: tf.Tensor, path: tf.Tensor, durations: tf.Tensor) -> tf.Tensor:
         """The state of each frame's token, and the frame's position in that token: [B, F, C + 2]."""

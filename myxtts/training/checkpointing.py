@@ -191,7 +191,9 @@ class CheckpointWriter:
             self._thread.join()
             self._thread = None
 
-    def _write(self, step: int, averaged: Objective, state: TrainingState, details: Mapping[str, Any], best: bool) -> None:
+    def _write(
+        self, step: int, averaged: Objective, state: TrainingState, details: Mapping[str, Any], best: bool
+    ) -> None:
         began = time.perf_counter()
         try:
             with new_checkpoint(self._folder.checkpoint(step)) as path:

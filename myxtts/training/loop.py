@@ -24,12 +24,12 @@ from myxtts.training.alignment_cache import REUSE, AlignmentPhases
 from myxtts.training.checkpointing import Checkpointer
 from myxtts.training.failures import NonFiniteWatch, batches_of, is_out_of_memory, out_of_memory
 from myxtts.training.interruption import Interruption
+from myxtts.training.objective import Objective, Shape
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
 from myxtts.training.record_file import RecordFile
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.run_log import MelToAudio, RunLog
-from myxtts.training.objective import Objective, Shape
 from myxtts.training.step import MeanLosses, TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
 from myxtts.training.steps_in_flight import CompletedStep, DispatchedStep, watch_steps

@@ -16,8 +16,8 @@ from myxtts.models.xtts import XTTS
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.performance.step_run import fetch
 from myxtts.training.device import Device, precision_policy
-from myxtts.training.optimizer import create_optimizer
 from myxtts.training.objective import Shape, SpeechObjective
+from myxtts.training.optimizer import create_optimizer
 from myxtts.training.step import TrainingStep
 from myxtts.training.step_times import Rates, StepTimes
 from myxtts.training.steps_in_flight import DispatchedStep, watch_steps

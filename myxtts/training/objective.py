@@ -60,15 +60,15 @@ class Sample:
 
 
 class Objective(Protocol):
-    """A model, and what it is trained for.
+    """A model, and what it is trained for."""
 
-    Attributes:
-        model: with all weights that are trained.
-        names: of the losses, the total first.
-    """
+    @property
+    def model(self) -> keras.Model:
+        """With all weights that are trained."""
 
-    model: keras.Model
-    names: tuple[str, ...]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the losses, the total first."""
 
     def __call__(self, batch: Batch, seed: tf.Tensor, training: bool) -> BatchLosses:
         """The losses of a batch. Everything random follows from `seed`, int32 [2]."""

@@ -35,7 +35,7 @@ class DispatchedStep:
     asked: float
     ready: float
     returned: float
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     compiled: bool
     payload: Any = None
 

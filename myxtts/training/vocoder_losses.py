@@ -45,7 +45,7 @@ def spectral_loss(recorded: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
 
 
 def pulse_loss(recorded: tf.Tensor, pulses: tf.Tensor) -> tf.Tensor:
-    """Distance of the filtered pulses [B, n] from the recording by their complex spectra, so that the phases count."""
+    """Distance of the filtered pulses [B, n] from the recording by their complex spectra: phases count."""
     there, here = (_compressed(_spectrum(sound, *_PULSE_RESOLUTION)) for sound in (recorded, pulses))
     return tf.reduce_mean(sum(tf.abs(one - other) for one, other in zip(there, here, strict=True)))
 

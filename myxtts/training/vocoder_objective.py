@@ -162,4 +162,5 @@ class VocoderObjective:
     def _judge(self, recorded: tf.Tensor, made: tf.Tensor) -> AdversarialLosses:
         if self._phase != ADVERSARIAL:
             return AdversarialLosses(*[tf.constant(0.0)] * 3)
-        return adversarial_losses(*([judge(sound) for judge in self.model.discriminators] for sound in (recorded, made)))
+        judges = self.model.discriminators
+        return adversarial_losses([judge(recorded) for judge in judges], [judge(made) for judge in judges])

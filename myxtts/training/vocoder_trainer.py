@@ -97,9 +97,7 @@ class VocoderTrainer(Trainer):
             prepared = dataset.prepare(progress, config)
             self._origin = prepared.metadata.origin()
             other = None if mels is None or prepared.store is None else mels(prepared.store)
-            train = self._begin(
-                dataset.segments("train", config, frames=config.vocoder.segment_frames, mels=other)
-            )
+            train = self._begin(dataset.segments("train", config, frames=config.vocoder.segment_frames, mels=other))
             if not len(prepared.metadata.rows("val")):
                 return train, None
             validation = dataset.segments(
