@@ -357,7 +357,7 @@ class VocoderConfig(Section):
     title: ClassVar[str] = "vocoder"
 
     vocoder_size: Literal["tiny", "base"] = Field(
-        "tiny", description="tiny: 1.9 million parameters, for CPUs; base: 14 million, for GPUs"
+        "tiny", description="tiny: 2 million parameters, for CPUs; base: 14 million, for GPUs"
     )
     segment_frames: Int = Field(
         36, ge=16, description="Mel frames of a segment that the vocoder is trained on; batch_size segments a batch"
@@ -369,7 +369,7 @@ class VocoderConfig(Section):
         description="Share of the steps, the last ones, in which discriminators train the vocoder; 0: none of them",
     )
     adversarial_weight: Float = Field(
-        0.1, ge=0, description="Weight of the discriminators beside the distance from the recording"
+        0.2, ge=0, description="Weight of the discriminators beside the distance from the recording"
     )
     period_discriminators: bool = Field(
         False, description="Discriminators that look at samples as well as spectrograms; for GPUs"

@@ -39,7 +39,7 @@ class VocoderSizes:
 
 
 VOCODER_SIZES = {
-    "tiny": VocoderSizes(width=192, blocks=6, pitch_width=96, pitch_blocks=3),
+    "tiny": VocoderSizes(width=192, blocks=6, pitch_width=128, pitch_blocks=4),
     "base": VocoderSizes(width=512, blocks=8, pitch_width=192, pitch_blocks=4),
 }
 

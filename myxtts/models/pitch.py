@@ -1,4 +1,8 @@
-"""Pitch: of audio, by its autocorrelation; and as classes that a network can predict."""
+"""Pitch: of audio, by its autocorrelation; and as classes that a network can predict.
+
+Frame by frame, both often take a pitch for the one an octave below or above. So both choose the path through all
+frames that is best as a whole, where every change of pitch has a cost.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,25 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from myxtts.models.masking import dims
+
 LOWEST, HIGHEST = 55.0, 550.0  # Hz; human speech
 CLASSES = 160  # a quarter of a semitone each
 CLASS_PITCHES = np.geomspace(LOWEST, HIGHEST, CLASSES).astype(np.float32)
 
 _LEAST_CORRELATION = 0.5  # of a voiced frame with itself, one period later
 _LEAST_LEVEL = 1e-3  # of full scale
-_PER_OCTAVE = 0.03  # by how much the correlation at twice the period must be higher to be preferred
+_PER_OCTAVE = 0.08  # by how much the correlation at twice the period must be higher to be preferred
+_CHANGE = 0.016  # cost of a change by a class, in correlation: 0.8 for an octave
+_SCORE_CHANGE = 0.5  # the same in a network's scores
+_WIDEST_CHANGE = 24  # classes; a jump costs no more than this, which lets a phrase begin at another pitch
+_NEAR = 1.05  # how far from its class the exact pitch may be
 _WIDTH = 1.2  # standard deviation of a target, in classes
 _NEIGHBOURS = 4  # classes at either side of the best that are averaged
 
 
 def pitch_of_audio(audio: tf.Tensor, sample_rate: int, hop_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Pitch of each frame by autocorrelation (Boersma 1993), each frame averaged with its neighbours in place of
-    tracking: everything happens at once, in graph.
+    """Pitch of each frame by autocorrelation, as Boersma (1993) does it, all in graph.
 
     Args:
         audio: float32 [B, F · hop_length], full scale ±1.
@@ -48,15 +57,16 @@ def pitch_of_audio(audio: tf.Tensor, sample_rate: int, hop_length: int) -> tuple
 
     lag = np.arange(first - 1, last + 2, dtype=np.float32)
     score = correlation - _PER_OCTAVE * np.log2(lag / first)
-    inner = score[:, :, 1:-1]
-    peak = (inner > score[:, :, :-2]) & (inner >= score[:, :, 2:])
-    best = tf.argmax(tf.where(peak, inner, -1.0), axis=2, output_type=tf.int32)  # [B, F]
+    path = best_path(tf.maximum(score, 0.0) @ _at_classes(sample_rate / lag), _CHANGE)  # [B, F]
+    period = sample_rate / tf.gather(tf.constant(CLASS_PITCHES), path)
+    near = tf.abs(tf.math.log(lag[1:-1] / period[:, :, None])) < math.log(_NEAR)
+    best = tf.argmax(tf.where(near, correlation[:, :, 1:-1], -1.0), axis=2, output_type=tf.int32)  # [B, F]
     left, middle, right = (tf.gather(correlation, best + place, batch_dims=2) for place in range(3))
     # The top of the parabola through the three.
     shift = 0.5 * (left - right) / tf.minimum(left - 2 * middle + right, -1e-6)
     pitch = sample_rate / (tf.cast(best + first, tf.float32) + tf.clip_by_value(shift, -1.0, 1.0))
     level = tf.sqrt(energy[:, :, 0] / of_window + 1e-12)
-    voiced = (middle > _LEAST_CORRELATION) & (level > _LEAST_LEVEL) & tf.reduce_any(peak, axis=2)
+    voiced = (middle > _LEAST_CORRELATION) & (level > _LEAST_LEVEL)
     return pitch, tf.cast(voiced, tf.float32)
 
 
@@ -68,11 +78,52 @@ def pitch_targets(pitch: tf.Tensor) -> tf.Tensor:
 
 
 def predicted_pitch(scores: tf.Tensor) -> tf.Tensor:
-    """The pitch in Hz [B, F] of scores [B, F, CLASSES]: the mean of the classes around the best."""
-    best = tf.argmax(scores, axis=2, output_type=tf.int32)[:, :, None]
+    """The pitch in Hz [B, F] of scores [B, F, CLASSES]: the mean of the classes around the best path."""
+    best = best_path(tf.nn.log_softmax(scores), _SCORE_CHANGE)[:, :, None]
     near = tf.abs(tf.range(CLASSES) - best) <= _NEIGHBOURS
     shares = tf.nn.softmax(tf.where(near, scores, -1e9))
     return tf.exp(tf.reduce_sum(shares * np.log(CLASS_PITCHES), axis=2))
+
+
+def best_path(scores: tf.Tensor, change: float) -> tf.Tensor:
+    """The classes, one for each frame, whose scores are highest in sum, less the costs of their changes (Viterbi).
+
+    Args:
+        scores: [B, F, CLASSES].
+        change: cost of moving by a class from one frame to the next.
+
+    Returns:
+        int32 [B, F].
+    """
+    classes = np.arange(CLASSES)
+    cost = change * np.minimum(np.abs(classes[:, None] - classes), _WIDEST_CHANGE).astype(np.float32)  # [from, to]
+    by_frame = tf.transpose(scores, [1, 0, 2])  # [F, B, C]
+
+    def forward(state: tuple[tf.Tensor, tf.Tensor], score: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        ways = state[0][:, :, None] - cost  # [B, from, to]
+        total = tf.reduce_max(ways, axis=1) + score
+        return total - tf.reduce_max(total, axis=1, keepdims=True), tf.argmax(ways, axis=1, output_type=tf.int32)
+
+    batch = dims(scores)[0]
+    nowhere = tf.zeros([batch, CLASSES], tf.int32)
+    totals, origins = tf.scan(forward, by_frame[1:], (by_frame[0], nowhere))
+    last = tf.argmax(tf.concat([by_frame[:1], totals], axis=0)[-1], axis=1, output_type=tf.int32)  # [B]
+
+    def backward(place: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
+        return tf.gather(origin, place, batch_dims=1)
+
+    earlier = tf.scan(backward, origins, last, reverse=True)  # [F - 1, B]
+    return tf.transpose(tf.concat([earlier, last[None]], axis=0))
+
+
+def _at_classes(pitches: np.ndarray) -> np.ndarray:
+    """Weights [n, CLASSES] that read values at falling `pitches` [n] at the classes' pitches, by straight lines."""
+    weights = np.zeros((len(pitches), CLASSES), np.float32)
+    after = np.clip(len(pitches) - np.searchsorted(pitches[::-1], CLASS_PITCHES), 1, len(pitches) - 1)
+    share = (pitches[after - 1] - CLASS_PITCHES) / (pitches[after - 1] - pitches[after])
+    weights[after, np.arange(CLASSES)] = np.clip(share, 0, 1)
+    weights[after - 1, np.arange(CLASSES)] = 1 - np.clip(share, 0, 1)
+    return weights
 
 
 def _autocorrelation(frames: tf.Tensor, lags: slice) -> tuple[tf.Tensor, tf.Tensor]:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-# Frame sizes and hops of the spectrograms that are compared: long ones see harmonics, short ones see when things
-# happen.
-RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120), (256, 60))
+from myxtts.audio.mel import MelSettings, mel_filterbank
+
+# Frame sizes of the spectrograms that are compared, and into how many bands each is summed up: long frames see
+# harmonics, short ones see when things happen. Bands, because noise cannot have the same magnitude in every bin as in
+# the recording: bin by bin, the loss would be lowest without any.
+RESOLUTIONS = ((2048, 160), (1024, 80), (512, 40), (256, 20))
+_ENERGY_WEIGHT = 0.5
 _PULSE_RESOLUTION = (512, 128)
 _COMPRESSION = 0.3  # power of the magnitudes of pulses, which brings quiet harmonics near to loud ones
 _QUIET = 1e-3  # added to magnitudes before the logarithm: what is quieter hardly counts
@@ -30,17 +35,17 @@ class AdversarialLosses(NamedTuple):
     discriminator: tf.Tensor  # of the discriminators: by how much they are wrong
 
 
-def spectral_loss(recorded: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
-    """Distance of two sounds [B, n] by their spectrograms (Yamamoto et al. 2020): log-magnitudes, and the error's
-    share of the energy."""
+def spectral_loss(recorded: tf.Tensor, made: tf.Tensor, sample_rate: int) -> tf.Tensor:
+    """Distance of two sounds [B, n] by their spectrograms (Yamamoto et al. 2020): the loudness of bands, and the
+    error's share of the energy."""
     total = tf.constant(0.0)
-    for size, hop in RESOLUTIONS:
+    for size, bands in RESOLUTIONS:
         scale = math.sqrt(size / 1024)  # a longer frame of the same noise has larger magnitudes
-        there, here = (_magnitude(_spectrum(sound, size, hop), scale) for sound in (recorded, made))
+        there, here = (_magnitude(_spectrum(sound, size, size // 4), scale) for sound in (recorded, made))
         share = tf.norm(there - here, axis=[1, 2]) / (tf.norm(there, axis=[1, 2]) + 1e-2)
-        quiet = _QUIET * scale
-        total += tf.reduce_mean(share)
-        total += tf.reduce_mean(tf.abs(tf.math.log(there + quiet) - tf.math.log(here + quiet)))
+        mean = _band_means(size, bands, sample_rate)
+        there, here = (tf.math.log(magnitude @ mean + _QUIET * scale) for magnitude in (there, here))
+        total += tf.reduce_mean(tf.abs(there - here)) + _ENERGY_WEIGHT * tf.reduce_mean(share)
     return total / len(RESOLUTIONS)
 
 
@@ -66,6 +71,16 @@ def adversarial_losses(
             there = tf.stop_gradient(there)
             features.append(tf.reduce_mean(tf.abs(there - here)) / (tf.reduce_mean(tf.abs(there)) + 1e-3))
     return AdversarialLosses(*(tf.reduce_mean(tf.stack(one)) for one in (adversarial, features, discriminator)))
+
+
+@lru_cache(maxsize=16)
+def _band_means(size: int, bands: int, sample_rate: int) -> np.ndarray:
+    """Weights [bins, bands] that give the mean magnitude of each band of the mel scale."""
+    settings = MelSettings(
+        sample_rate=sample_rate, n_fft=size, win_length=size, hop_length=size // 4, n_mels=bands, fmax=sample_rate / 2
+    )
+    weights = mel_filterbank(settings)
+    return (weights / weights.sum(axis=1, keepdims=True)).T
 
 
 def _spectrum(sound: tf.Tensor, size: int, hop: int) -> tf.Tensor:

@@ -30,7 +30,7 @@ SPECTROGRAMS = ((2048, 512), (1024, 256), (512, 128))
 PERIODS = (2, 3, 5, 7, 11)
 # A segment is made quieter by chance, so that the vocoder knows voices at any level.
 _QUIETEST, _LOUDEST = -15.0, 0.0  # dB
-_PITCH_WEIGHT, _VOICING_WEIGHT = 0.2, 0.5
+_PULSE_WEIGHT, _PITCH_WEIGHT, _VOICING_WEIGHT = 0.5, 0.2, 0.5
 _FEATURE_WEIGHT = 2.0  # beside the adversarial loss
 SPECTRAL, ADVERSARIAL = 0, 1  # phases
 
@@ -105,8 +105,8 @@ class VocoderObjective:
         judged = self._judge(recorded, made)
         weight = self._config.vocoder.adversarial_weight
         parts = [
-            spectral_loss(recorded, made),
-            pulse_loss(recorded, only_pulses),
+            spectral_loss(recorded, made, settings.sample_rate),
+            _PULSE_WEIGHT * pulse_loss(recorded, only_pulses),
             _PITCH_WEIGHT * pitch,
             _VOICING_WEIGHT * voiced,
             weight * judged.adversarial,
