@@ -19,7 +19,7 @@ from speech_like import RATE, make_data_set, sound
 
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.config.config import DataConfig
-from myxtts.data.batches.order_in_graph import segment_requests
+from myxtts.data.batches.order_in_graph import DRAWN_AT_ONCE, segment_requests
 from myxtts.data.batches.plan import BatchOrder
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.runtime_clips import read_samples
@@ -114,6 +114,17 @@ def test_the_graph_draws_the_segments_of_the_plan(
         np.testing.assert_array_equal(request["rows"], expected.rows)
         np.testing.assert_array_equal(request["first_frame"], expected.first_frame)
         assert (expected.first_frame <= np.maximum(lengths[expected.rows // 3] - frames, 0)).all()
+
+
+def test_the_graph_draws_any_number_of_batches() -> None:
+    plan = SegmentPlan([300, 400], frames=1, batch_size=1)
+    assert len(plan) > DRAWN_AT_ONCE
+    order = BatchOrder(7, epochs=2, start_epoch=1, start_step=5)
+    drawn = list(segment_requests(plan, order).as_numpy_iterator())
+    numbers = range(len(plan) + 5, 3 * len(plan))
+    expected = [plan.batch(7, *divmod(number, len(plan))) for number in numbers]
+    for name in ("rows", "first_frame"):
+        assert [request[name].tolist() for request in drawn] == [getattr(one, name).tolist() for one in expected]
 
 
 def test_every_place_to_begin_is_drawn_equally_often() -> None:

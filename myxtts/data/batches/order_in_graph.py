@@ -16,6 +16,7 @@ from myxtts.data.batches.plan import BUCKET_BITS, EMPTY, BatchOrder, BatchPlan
 from myxtts.data.batches.segment_plan import SegmentPlan
 
 ENDLESS = 1 << 62
+DRAWN_AT_ONCE = 256  # batches of segments
 
 
 def batch_requests(plan: BatchPlan, order: BatchOrder) -> tf.data.Dataset:
@@ -51,7 +52,7 @@ def batch_requests(plan: BatchPlan, order: BatchOrder) -> tf.data.Dataset:
 def segment_requests(plan: SegmentPlan, order: BatchOrder) -> tf.data.Dataset:
     """What to load for each batch of segments, in order.
 
-    A batch is drawn when its turn comes, from its number alone, so an epoch of any length takes no memory.
+    A batch is drawn from its number alone, a block of them at a time, so an epoch of any length takes no memory.
 
     Args:
         plan: the batches; not empty.
@@ -69,13 +70,17 @@ def segment_requests(plan: SegmentPlan, order: BatchOrder) -> tf.data.Dataset:
 
     @tf.autograph.experimental.do_not_convert
     def draw(number: tf.Tensor) -> dict[str, tf.Tensor]:
-        epoch, step = number // batches, number % batches
+        numbers = tf.range(number, tf.minimum(number + DRAWN_AT_ONCE, last))[:, tf.newaxis]  # [n, 1]
+        epoch, step = numbers // batches, numbers % batches
         state = _stream(seed, epoch if order.shuffle else tf.zeros_like(epoch))
-        start = _positive(_keys(state, step * places, places)) % plan.starts
-        clip = tf.searchsorted(first_start, start, side="right") - 1
+        start = _positive(_keys(state, step * places, places)) % plan.starts  # [n, B]
+        clip = tf.searchsorted(first_start, tf.reshape(start, [-1]), side="right") - 1
+        clip = tf.reshape(clip, [-1, places])
         return {"rows": tf.gather(rows, clip), "first_frame": start - tf.gather(first_start, clip)}
 
-    return tf.data.Dataset.range(first, last).map(draw)
+    # As with whole clips, slicing what is laid out as arrays calls no function per batch.
+    blocks = tf.data.Dataset.range(first, last, DRAWN_AT_ONCE).map(draw)
+    return blocks.prefetch(1).flat_map(tf.data.Dataset.from_tensor_slices)
 
 
 class _EpochInGraph:
@@ -139,9 +144,9 @@ def _stream(mixed_seed: int, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def _keys(state: tf.Tensor, first: int | tf.Tensor, count: int) -> tf.Tensor:
-    first = tf.cast(first, tf.int64)
-    positions = tf.cast(tf.range(first + 1, first + count + 1), tf.uint64)
-    return mix_in_graph(state + positions * _uint64(GOLDEN))
+    """`order.keys`; of states and firsts [n, 1] the keys of each, [n, count]."""
+    positions = tf.cast(first, tf.int64) + tf.range(1, count + 1, dtype=tf.int64)
+    return mix_in_graph(state + tf.cast(positions, tf.uint64) * _uint64(GOLDEN))
 
 
 def _argsort(keys: tf.Tensor) -> tf.Tensor:
