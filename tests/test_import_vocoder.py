@@ -1,4 +1,4 @@
-"""Importing HiFi-GAN and Vocos: the same sound as PyTorch makes, and what is said of files that are something else."""
+"""Importing HiFi-GAN and Vocos: the same sound as PyTorch makes, and what is said of files of another kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from myxtts.models.vocoder_folder import read_vocoder, write_vocoder  # noqa: E4
 torch.set_num_threads(1)
 
 SETTINGS = MelSettings()
-# V3 with fewer channels, and V1 with fewer and with one step less.
+# V3 with fewer channels; V1 with fewer, and with one step less.
 SMALL_V3 = {
     "resblock": "2",
     "upsample_rates": [8, 8, 4],
@@ -45,6 +45,8 @@ SMALL_V1 = {
     "resblock_dilation_sizes": [[1, 3, 5]] * 3,
     "num_mels": 80,
 }
+UNPUBLISHED = {"resblock_kernel_sizes": [3, 5, 9]}
+BANDS = "feature_extractor.mel_spec.mel_scale.fb"
 # As the files are published.
 MEL_KEYS = {"sampling_rate": 22050, "n_fft": 1024, "hop_size": 256, "win_size": 1024, "fmin": 0, "fmax": 8000}
 VOCOS_CONFIG = {
@@ -141,7 +143,7 @@ def test_vocos_makes_the_sound_that_pytorch_makes(padding, tmp_path):
 def test_a_training_checkpoint_of_vocos_is_read_without_its_discriminators(tmp_path):
     network = small_vocos()
     state = network.state_dict() | {"multiperioddisc.convs.0.weight": torch.zeros(3, 3)}
-    state["feature_extractor.mel_spec.mel_scale.fb"] = torch.from_numpy(mel_filterbank(SETTINGS).T.copy())
+    state[BANDS] = torch.from_numpy(mel_filterbank(SETTINGS).T.copy())
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "last.ckpt")
     found = import_vocoder(tmp_path / "last.ckpt")
     np.testing.assert_allclose(found.network(mel(9)[None])[0], spoken(network, 9), atol=1e-4)
@@ -225,12 +227,12 @@ def wrong_files() -> dict[str, tuple[dict | object, dict | None, str]]:
             | {"conv_pre.bias": torch.zeros(4), "conv_pre.weight": torch.zeros(4)},
             None, "'conv_pre.weight' is of shape [4]",
         ),
-        "unpublished kernels": (generator(SMALL_V3 | {"resblock_kernel_sizes": [3, 5, 9]}).state_dict(), None, "--config"),
+        "unpublished kernels": (generator(SMALL_V3 | UNPUBLISHED).state_dict(), None, "with --config"),
         "rates that do not fit": (state, SMALL_V3 | {"upsample_rates": [8, 8]}, "3 whole numbers"),
         "a rate above the kernel": (state, SMALL_V3 | {"upsample_rates": [8, 8, 12]}, "8 weights for a rate of 12"),
         "another hop": (state, SMALL_V3 | MEL_KEYS | {"hop_size": 300}, "makes 256 samples"),
         "impossible mels": (state, SMALL_V3 | MEL_KEYS | {"fmax": 20000}, "mel_fmax"),
-        "mels of another kind": (vocos | {"feature_extractor.mel_spec.mel_scale.fb": htk}, None, "mel bands other than"),
+        "mels of another kind": (vocos | {BANDS: htk}, None, "mel bands other than"),
         "mels of an unknown kind": (vocos, None, "mel bands other than"),
         "tokens instead of mels": (vocos | {"backbone.norm.scale.weight": htk}, None, "EnCodec"),
         "another transform": (vocos | {"head.imdct.window": htk}, None, "inverse Fourier transform"),

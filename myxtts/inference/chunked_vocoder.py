@@ -69,5 +69,9 @@ class ChunkedVocoder(abc.ABC):
         for start in range(0, frames, max(chunk, 1)):
             stop = min(start + chunk, frames)
             first, last = max(0, start - context), min(frames, stop + context)
+            if self.most_frames is not None and frames >= self.most_frames:
+                # As many as it takes, so that no frame has to be made up.
+                first = min(first, frames - self.most_frames)
+                last = first + self.most_frames
             audio = self.vocode(mel[first:last])
             yield audio[(start - first) * hop : (stop - first) * hop]
