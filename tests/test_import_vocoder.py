@@ -14,10 +14,11 @@ safetensors = pytest.importorskip("safetensors.torch")
 
 import soundfile  # noqa: E402
 from speech_like import RATE, sound  # noqa: E402
-from torch_vocoders import Generator, Vocos, louder  # noqa: E402
+from torch_vocoders import Generator, Vocos, make_louder  # noqa: E402
 
 from myxtts.audio.mel import MelSettings, mel_filterbank  # noqa: E402
 from myxtts.errors import CheckpointError, MyXTTSError, VocoderError  # noqa: E402
+from myxtts.inference.chunked_vocoder import ChunkedVocoder  # noqa: E402
 from myxtts.inference.vocoder import create_vocoder  # noqa: E402
 from myxtts.models.import_vocoder import import_vocoder, read_state_dict  # noqa: E402
 from myxtts.models.vocoder_folder import read_vocoder, write_vocoder  # noqa: E402
@@ -66,7 +67,9 @@ def mel(frames: int) -> np.ndarray:
 
 def generator(config: dict) -> Generator:
     torch.manual_seed(0)
-    return louder(Generator(config), 1.5)
+    network = Generator(config).eval()
+    make_louder(network, 1.5)
+    return network
 
 
 def small_vocos(padding: str = "same", n_mels: int = 80) -> Vocos:
@@ -159,6 +162,7 @@ def test_chunks_give_the_samples_of_the_whole(kind, tmp_path):
         found = import_vocoder(tmp_path / "weights.pth", configuration(tmp_path, VOCOS_CONFIG))
     write_vocoder(tmp_path / "vocoder", found.network, found.settings, "weights.pth")
     vocoder = create_vocoder(tmp_path / "vocoder", SETTINGS)
+    assert isinstance(vocoder, ChunkedVocoder)
     assert len(list(vocoder.stream(mel(530), 512))) == 2
     np.testing.assert_allclose(vocoder(mel(530)), vocoder.vocode(mel(530)), atol=1e-4)
     pieces = list(vocoder.stream(mel(100), 17))

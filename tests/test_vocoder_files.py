@@ -114,7 +114,7 @@ def test_every_layout_of_the_input_is_recognised(shape, before, tmp_path):
 
 @pytest.mark.parametrize("shape", [[-1], [1, -1], [1, 1, -1], [1, -1, 1], [-1, 1]])
 def test_every_layout_of_the_output_is_recognised(shape, tmp_path):
-    last = ("Reshape", ["audio", "shape"], ["out"], {})
+    last: Node = ("Reshape", ["audio", "shape"], ["out"], {})
     path = write_onnx(
         tmp_path / "vocoder.onnx", [*VOCODER, last], GIVEN, ["out"],
         shape=np.array(shape),
@@ -133,9 +133,9 @@ def test_float16_is_given_float16(tmp_path):
 def test_a_fixed_number_of_samples_more_or_less_is_cut_or_padded_at_both_ends(surplus, tmp_path):
     nodes = [*VOCODER[:2], ("ConvTranspose", ["bent", "synthesis"], ["audio"], {"strides": [HOP]})]
     cut = (HOP - surplus) // 2
-    nodes.append(("Slice", ["audio", "from", "to", "axis"], ["out"], {}))
-    ends = {"from": np.array([cut]), "to": np.array([-cut or 2**31]), "axis": np.array([2])}
-    path = write_onnx(tmp_path / "v.onnx", nodes, GIVEN, ["out"], **ends)
+    nodes.append(("Slice", ["audio", "start", "stop", "axis"], ["out"], {}))
+    start, stop, axis = np.array([cut]), np.array([-cut or 2**31]), np.array([2])
+    path = write_onnx(tmp_path / "v.onnx", nodes, GIVEN, ["out"], start=start, stop=stop, axis=axis)
     made = open_vocoder_file(path, SETTINGS)(mel(20))
     assert len(made) == 20 * HOP
     np.testing.assert_allclose(made[HOP:-HOP], expected(mel(20))[HOP:-HOP], atol=1e-5)

@@ -80,50 +80,65 @@ class ConvNext(nn.Module):
         return x + (self.gamma * h).transpose(1, 2)
 
 
+class Backbone(nn.Module):
+    """[B, n_mels, F] → [B, F, width]."""
+
+    def __init__(self, n_mels: int, width: int, inner: int, blocks: int) -> None:
+        super().__init__()
+        self.embed = nn.Conv1d(n_mels, width, 7, padding=3)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.convnext = nn.ModuleList(ConvNext(width, inner) for _ in range(blocks))
+        self.final_layer_norm = nn.LayerNorm(width, eps=1e-6)
+
+    def forward(self, mel: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.embed(mel).transpose(1, 2)).transpose(1, 2)
+        for block in self.convnext:
+            x = block(x)
+        return self.final_layer_norm(x.transpose(1, 2))
+
+
+class InverseTransform(nn.Module):
+    window: torch.Tensor
+
+    def __init__(self, n_fft: int) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(n_fft))
+
+
+class Head(nn.Module):
+    def __init__(self, width: int, n_fft: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, n_fft + 2)
+        self.istft = InverseTransform(n_fft)
+
+
 class Vocos(nn.Module):
     """With its own names of parts; `padding` is `center` or `same`."""
 
     def __init__(self, n_mels: int, width: int, inner: int, blocks: int, n_fft: int, hop: int, padding: str) -> None:
         super().__init__()
         self.hop, self.n_fft, self.padding = hop, n_fft, padding
-        self.backbone = nn.Module()
-        self.backbone.embed = nn.Conv1d(n_mels, width, 7, padding=3)
-        self.backbone.norm = nn.LayerNorm(width, eps=1e-6)
-        self.backbone.convnext = nn.ModuleList(ConvNext(width, inner) for _ in range(blocks))
-        self.backbone.final_layer_norm = nn.LayerNorm(width, eps=1e-6)
-        self.head = nn.Module()
-        self.head.out = nn.Linear(width, n_fft + 2)
-        self.head.istft = nn.Module()
-        self.head.istft.register_buffer("window", torch.hann_window(n_fft))
-
-    def spectrum(self, mel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Magnitude and phase [B, bins, F] of [B, n_mels, F]."""
-        x = self.backbone.norm(self.backbone.embed(mel).transpose(1, 2)).transpose(1, 2)
-        for block in self.backbone.convnext:
-            x = block(x)
-        x = self.head.out(self.backbone.final_layer_norm(x.transpose(1, 2))).transpose(1, 2)
-        magnitude, phase = x.chunk(2, dim=1)
-        return magnitude.exp().clip(max=100), phase
+        self.backbone = Backbone(n_mels, width, inner, blocks)
+        self.head = Head(width, n_fft)
 
     def forward(self, mel: torch.Tensor) -> torch.Tensor:
         """[B, n_mels, F] → [B, F * hop], or (F - 1) * hop with the padding `center`."""
-        magnitude, phase = self.spectrum(mel)
-        spectrum, window = torch.polar(magnitude, phase), self.head.istft.window
+        magnitude, phase = self.head.out(self.backbone(mel)).transpose(1, 2).chunk(2, dim=1)  # [B, bins, F] each
+        spectrum, window = torch.polar(magnitude.exp().clip(max=100), phase), self.head.istft.window
         if self.padding == "center":
             return torch.istft(spectrum, self.n_fft, self.hop, self.n_fft, window, center=True)
         length = (spectrum.shape[2] - 1) * self.hop + self.n_fft
         frames = torch.fft.irfft(spectrum, self.n_fft, dim=1) * window[None, :, None]
         squares = window.square()[None, :, None].expand(1, -1, spectrum.shape[2])
-        overlap = {"output_size": (1, length), "kernel_size": (1, self.n_fft), "stride": (1, self.hop)}
-        sound, weight = (nn.functional.fold(part, **overlap)[:, 0, 0] for part in (frames, squares))
+        fold = nn.Fold((1, length), (1, self.n_fft), stride=(1, self.hop))
+        sound, weight = fold(frames)[:, 0, 0], fold(squares)[:, 0, 0]
         edge = (self.n_fft - self.hop) // 2
         return sound[:, edge:-edge] / weight[:, edge:-edge]
 
 
-def louder(network: nn.Module, factor: float) -> nn.Module:
-    """The network with larger weights: PyTorch's initial ones make a sound near zero, which hides mistakes."""
+def make_louder(network: nn.Module, factor: float) -> None:
+    """Scales the weights: PyTorch's initial ones make a sound near zero, which hides mistakes."""
     with torch.no_grad():
         for name, value in network.named_parameters():
             if name.endswith(("original0", "weight_g")):
                 value.mul_(factor)
-    return network.eval()
