@@ -118,6 +118,15 @@ def ljspeech_mini() -> Path:
 
 
 @pytest.fixture(scope="session")
+def hifi_gan() -> Path:
+    """A real HiFi-GAN V3 in a LiteRT file, on the developers' machines."""
+    path = SHARED / "vocoders" / "hifigan_v3_lj_float16.tflite"
+    if not path.is_file():
+        pytest.skip("the real HiFi-GAN is not on this machine")
+    return path
+
+
+@pytest.fixture(scope="session")
 def ljspeech_transcripts() -> list[str]:
     """The text of all 13,100 LJSpeech clips, on the developers' machines."""
     path = SHARED / "ljspeech-transcripts.txt"

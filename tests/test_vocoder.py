@@ -59,6 +59,12 @@ def test_no_frames_are_no_sound(vocoder):
     assert vocoder(np.zeros((0, SETTINGS.n_mels), np.float32)).shape == (0,)
 
 
+def test_a_stream_is_one_piece(vocoder):
+    mel = log_mel(sound(3, 1.0), SETTINGS)
+    (piece,) = vocoder.stream(mel, 10)
+    np.testing.assert_array_equal(piece, vocoder(mel))
+
+
 def test_the_floor_is_silence(vocoder):
     audio = vocoder(np.full((50, SETTINGS.n_mels), SETTINGS.padding_value, np.float32))
     assert np.abs(audio).max() < 1e-3

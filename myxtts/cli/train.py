@@ -86,7 +86,7 @@ def _run(
     init_from: Checkpoint | None,
     auto_batch: bool,
     save_config: Path | None,
-    vocoder: str,
+    vocoder: str = "auto",
 ) -> None:
     from myxtts.audio.mel import MelSettings
     from myxtts.inference.vocoder import create_vocoder

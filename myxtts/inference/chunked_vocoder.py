@@ -67,7 +67,7 @@ class ChunkedVocoder(abc.ABC):
             context, chunk = 0, frames
         elif self.most_frames is not None:
             chunk = min(chunk, self.most_frames - 2 * context)
-        for part in chunks(frames, chunk, context):
+        for part in chunks(frames, chunk, context, self.most_frames):
             yield self.vocode(mel[part.with_context])[part.inside.start * hop : part.inside.stop * hop]
 
 
@@ -79,9 +79,14 @@ class Chunk(NamedTuple):
     inside: slice  # where its own frames are among those
 
 
-def chunks(frames: int, size: int, context: int) -> Iterator[Chunk]:
-    """The parts of so many frames, each of `size` and computed with `context` more on either side."""
+def chunks(frames: int, size: int, context: int, exactly: int | None = None) -> Iterator[Chunk]:
+    """The parts of so many frames, each of `size` and computed with `context` more on either side, or with as many
+    more as it takes to have `exactly` so many frames."""
     for start in range(0, frames, max(size, 1)):
         stop = min(start + size, frames)
         first, last = max(0, start - context), min(frames, stop + context)
+        if exactly is not None and frames >= exactly:
+            # So that no frame has to be made up.
+            first = min(first, frames - exactly)
+            last = first + exactly
         yield Chunk(slice(start, stop), slice(first, last), slice(start - first, stop - first))

@@ -70,7 +70,7 @@ def open_model_file(path: Path) -> ModelFile:
     """
     if not path.is_file():
         raise VocoderError(f"{path}: no such file")
-    kind = {".onnx": OnnxFile, ".tflite": LiteRtFile}[path.suffix.lower()]
+    kind: type[OnnxFile | LiteRtFile] = OnnxFile if path.suffix.lower() == ".onnx" else LiteRtFile
     if importlib.util.find_spec(kind.package) is None:
         raise MissingExtraError(f"{path}: a {path.suffix} file", EXTRA)
     try:

@@ -150,7 +150,7 @@ class FileVocoder(ChunkedVocoder):
 
     def _measure_surplus(self) -> int:
         hop, lengths = self.settings.hop_length, []
-        trials = _TRIALS if self.most_frames is None else (self.most_frames,)
+        trials = list(_TRIALS) if self.most_frames is None else [self.most_frames]
         for frames in trials:
             audio = self._audio(self._trial(frames))
             if not np.isfinite(audio).all():
