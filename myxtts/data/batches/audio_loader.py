@@ -18,7 +18,7 @@ from myxtts.audio.reading import PCM16_SCALE
 from myxtts.audio.wav import CHUNK_HEADER
 from myxtts.audio.wav_tf import decode_pcm16
 from myxtts.data.batches.clip_table import ClipTable, TableInGraph
-from myxtts.data.batches.runtime_clips import CHANNELS, DATA_OFFSET, SAMPLES, RuntimeClips, crop_samples, read_samples
+from myxtts.data.batches.runtime_clips import CHANNELS, DATA_OFFSET, SAMPLES, RuntimeClips, crop_samples
 
 _CHANGED = "the audio file changed after it was checked, and can no longer be read in graph:"
 
@@ -191,7 +191,7 @@ class AudioLoader:
 
     def _read_file(self, row: int) -> np.ndarray:
         dtype = np.int16 if self._on_device else np.float32
-        return read_samples(self._clips.audio_paths[row], self._settings, dtype)
+        return self._clips.read_samples(row, self._settings, dtype)
 
     def _choose(
         self,
