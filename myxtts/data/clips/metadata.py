@@ -389,13 +389,16 @@ class _SetAudio:
     def _find_by_id(self, parts: tuple[str, ...], row: ClipRow) -> tuple[tuple[str, ...], str | None]:
         if not parts or row.audio_path is not None:
             return parts, row.audio_path or None
-        from_windows = tuple(part for part in "/".join(parts).replace("\\", "/").split("/") if part not in ("", "."))
-        for tried in dict.fromkeys((parts, from_windows)):
-            path = next(filter(None, (folder.find(tried) for folder in self._folders if tried)), None)
-            path = path or self._search(tried)
-            if path:
-                return tried, path
-        return parts, None
+        path = self._look_for(parts)
+        if path is None and any("\\" in part for part in parts):
+            from_windows = split_id("/".join(parts).replace("\\", "/"))
+            path = self._look_for(from_windows)
+            return (from_windows if path else parts), path
+        return parts, path
+
+    def _look_for(self, parts: tuple[str, ...]) -> str | None:
+        found = (folder.find(parts) for folder in self._folders if parts)
+        return next(filter(None, found), None) or self._search(parts)
 
     def _search(self, parts: tuple[str, ...]) -> str | None:
         found = self._below.find(parts) if self._below is not None and parts else []

@@ -137,14 +137,23 @@ class Folder:
         return None
 
     def listed_set(self, layout: str, path: str, read: Callable[[], SetContent]) -> ClipSet:
-        """The set of a metadata file; its audio is in this folder, in the data set's, or where the file is."""
-        places = list(dict.fromkeys((self.path, self.root, os.path.dirname(path))))
-        configured = [os.path.join(place, self.wavs_dir) for place in places]
-        present = [folder for folder in configured if os.path.isdir(folder)]
-        usual = [os.path.join(place, name) for place in places for name in AUDIO_FOLDERS]
-        usual = [] if present else [folder for folder in usual if os.path.isdir(folder)]
-        folders = tuple(dict.fromkeys((*present, *places, *usual)))
-        return ClipSet(layout, path, read, folders, None if present or usual else self.root, configured[0])
+        """The set of a metadata file, with the folders of its audio.
+
+        These are the nearest `wavs_dir`, or where there is none, the nearest folders that are called as is usual;
+        besides, the folders that ids may be written from.
+        """
+        beside = os.path.dirname(path)
+        places = list(dict.fromkeys((self.path, self.root, beside)))
+        present = [
+            folder for folder in (os.path.join(place, self.wavs_dir) for place in places) if os.path.isdir(folder)
+        ]
+        usual: list[str] = []
+        for place in () if present else dict.fromkeys((beside, *places)):
+            named = [os.path.join(place, name) for name in AUDIO_FOLDERS]
+            usual = usual or [folder for folder in named if os.path.isdir(folder)]
+        folders = tuple(dict.fromkeys((*present[:1], *places, *usual)))
+        wavs = os.path.join(self.path, self.wavs_dir)
+        return ClipSet(layout, path, read, folders, None if present or usual else self.root, wavs)
 
 
 @dataclass(frozen=True)

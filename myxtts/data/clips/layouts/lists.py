@@ -27,6 +27,7 @@ _SPEAKER_COLUMNS = ("id", "speaker", "text")
 # The one that holds the others comes first.
 _COMMON_VOICE = ("validated.tsv", "train.tsv", "dev.tsv", "test.tsv", "other.tsv")
 _BOOKS = "by_book"
+_MOST_LANGUAGES = 32  # folders that are looked at
 _LOCALE = re.compile(r"[a-z]{2,3}_[A-Z]{2}")
 
 
@@ -67,12 +68,11 @@ def _open_common_voice(folder: Folder, path: str) -> ClipSet:
     return folder.listed_set("common-voice", path, partial(_read_list, path))
 
 
-def _find_m_ailabs(folder: Folder) -> Sequence[ClipSet]:
+def _find_m_ailabs(folder: Folder, levels: int = 2) -> Sequence[ClipSet]:
     if _BOOKS in folder.folders:
         return _books(folder.folder(_BOOKS))
-    return [
-        book for name in folder.folders if _LOCALE.fullmatch(name) for book in _find_m_ailabs(folder.folder(name))
-    ]
+    below = [folder.folder(name) for name in folder.folders[:_MOST_LANGUAGES]] if levels else []
+    return [book for one in below for book in _find_m_ailabs(one, levels - 1)]
 
 
 def _books(books: Folder) -> list[ClipSet]:
