@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -52,7 +52,12 @@ def write(path: Path, text: str | bytes) -> None:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
-def write_json_lines(path: Path, entries: list[dict[str, object]]) -> None:
+def remove(folder: Path, pattern: str) -> None:
+    for path in folder.glob(pattern):
+        path.unlink()
+
+
+def write_json_lines(path: Path, entries: Sequence[Mapping[str, object]]) -> None:
     lines = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries).encode()
     write(path, gzip.compress(lines) if path.suffix == ".gz" else lines)
 
@@ -334,7 +339,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], object], str, str, int]] = {
     ),
     "vctk: audio is missing": (
         "vctk",
-        lambda folder: [path.unlink() for path in (folder / "wav48_silence_trimmed/p226").glob("p226_002*")],
+        lambda folder: remove(folder, "wav48_silence_trimmed/p226/p226_002*"),
         "missing-audio",
         "txt/p226/p226_002.txt",
         1,

@@ -98,7 +98,8 @@ class Folder:
 
     @cached_property
     def _names(self) -> tuple[list[str], list[str]]:
-        files, folders = [], []
+        files: list[str] = []
+        folders: list[str] = []
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
