@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from myxtts.data.clips import Problem
 from myxtts.data.clips.text_lines import read_lines
@@ -65,19 +65,20 @@ class MetadataFile:
         rows: line number (from 1) and cells by column, without the white space around them.
         problems: one for each line that is not a row.
         notes: what a person may want to know about the file.
+        has_header: its first line names the columns.
     """
 
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    has_header: bool = False
 
 
-def read_metadata_file(path: str, columns: Sequence[str] = (), first_bytes: int | None = None) -> MetadataFile:
+def read_metadata_file(path: str, first_bytes: int | None = None) -> MetadataFile:
     """Reads one file.
 
     Args:
         path: of the file.
-        columns: of a file without a header row, all of them; none: `id|text` or `id|text|normalized_text`.
         first_bytes: look only at the beginning of the file.
 
     Raises:
@@ -94,11 +95,10 @@ def read_metadata_file(path: str, columns: Sequence[str] = (), first_bytes: int 
     first_line, first_cells = lines[0]
     names = header_names(first_cells)
     if names:
-        columns = _read_header(path, first_line, first_cells, names, content.notes)
+        columns: Sequence[str] = _read_header(path, first_line, first_cells, names, content.notes)
+        content = replace(content, has_header=True)
         widths = {len(columns)}
         lines = lines[1:]
-    elif columns:
-        widths = {len(columns)}
     else:
         columns = COLUMNS_WITHOUT_HEADER
         # A file is of one form. A third cell among lines of `id|text` is a pipe in the text and not a

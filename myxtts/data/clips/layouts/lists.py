@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from myxtts.data.clips import Problem
 from myxtts.data.clips.audio_files import AudioFolder, AudioTree, EscapingId, WrittenPaths, split_id
 from myxtts.data.clips.layouts.layout import ClipRow, ClipSet, Folder, Layout, SetContent, choose_file
 from myxtts.data.clips.metadata_file import MetadataFile, read_metadata_file
@@ -22,6 +23,7 @@ _LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".psv", ".list", ".lst")
 _MOST_LISTS = 32  # files that are looked at in a folder
 _FIRST_BYTES = 1 << 16
 _FIRST_ROWS = 20
+_ROWS_FOR_SPEAKERS = 1000
 
 _SPEAKER_COLUMNS = ("id", "speaker", "text")
 # The one that holds the others comes first.
@@ -46,14 +48,14 @@ def _find_piper(folder: Folder) -> Sequence[ClipSet]:
 
 def _open_list(folder: Folder, path: str) -> ClipSet:
     """A list in LJSpeech's columns, in those of its header row, or in piper's if the second column names speakers."""
-    if _has_speakers(path):
-        return _open_piper(folder, path)
-    return folder.listed_set("ljspeech", path, partial(_read_list, path))
+    content = read_metadata_file(path)
+    if _has_speakers(content):
+        return folder.listed_set("piper", path, partial(_with_speakers, path, content))
+    return folder.listed_set("ljspeech", path, partial(_as_rows, path, content))
 
 
 def _open_piper(folder: Folder, path: str) -> ClipSet:
-    columns = _SPEAKER_COLUMNS if _look_at(path, _SPEAKER_COLUMNS).rows else ()
-    return folder.listed_set("piper", path, partial(_read_list, path, columns))
+    return folder.listed_set("piper", path, lambda: _with_speakers(path, read_metadata_file(path)))
 
 
 def _find_common_voice(folder: Folder) -> Sequence[ClipSet]:
@@ -100,37 +102,56 @@ def _book(folder: Folder, speaker: str) -> ClipSet:
     return replace(found, id_prefix=prefix, speaker=speaker, language=locales[-1] if locales else None)
 
 
-def _read_list(path: str, columns: Sequence[str] = ()) -> SetContent:
-    content = read_metadata_file(path, columns)
+def _read_list(path: str) -> SetContent:
+    return _as_rows(path, read_metadata_file(path))
+
+
+def _as_rows(path: str, content: MetadataFile) -> SetContent:
     rows = [ClipRow(path, line, cells) for line, cells in content.rows]
     return SetContent(rows, content.problems, content.notes)
 
 
-def _look_at(path: str, columns: Sequence[str] = ()) -> MetadataFile:
-    """The first rows of what may be a list; none if it is not."""
-    try:
-        return read_metadata_file(path, columns, _FIRST_BYTES)
-    except DataError:
-        return MetadataFile()
+def _with_speakers(path: str, content: MetadataFile) -> SetContent:
+    """Lines of `id|speaker|text`, where they have three columns that no header row names."""
+    if content.has_header or not any(len(cells) == len(_SPEAKER_COLUMNS) for _, cells in content.rows):
+        return _as_rows(path, content)
+    found = SetContent([], content.problems, content.notes)
+    for line, cells in content.rows:
+        if len(cells) == len(_SPEAKER_COLUMNS):
+            named = dict(zip(_SPEAKER_COLUMNS, cells.values(), strict=True))
+            found.rows.append(ClipRow(path, line, named))
+        else:
+            message = f"{len(cells)} columns where {len(_SPEAKER_COLUMNS)} are expected"
+            found.problems.append(Problem("wrong-columns", message, path, line))
+    return found
 
 
-def _has_speakers(path: str) -> bool:
+def _has_speakers(content: MetadataFile) -> bool:
     """Whether the second of three columns names speakers: single words, each with several texts of several words.
 
     A text and its normalised form differ from that: the same text has the same form.
     """
-    content = _look_at(path, _SPEAKER_COLUMNS)
-    pairs = {(cells.get("speaker", ""), cells.get("text", "")) for _, cells in content.rows}
+    rows = [tuple(cells.values()) for _, cells in content.rows[:_ROWS_FOR_SPEAKERS]]
+    pairs = {row[1:] for row in rows if len(row) == len(_SPEAKER_COLUMNS)}
+    if content.has_header or not pairs or 10 * sum(len(row) != len(_SPEAKER_COLUMNS) for row in rows) > len(rows):
+        return False
     names, texts = {name for name, _ in pairs}, {text for _, text in pairs}
     one_word = all(len(name.split()) == 1 for name in names)
     with_words = sum(len(text.split()) > 1 for text in texts)
-    most = len(content.rows) > 9 * len(content.problems)
-    return most and one_word and 2 * with_words > len(texts) and len(pairs) >= 2 * len(names)
+    return one_word and 2 * with_words > len(texts) and len(pairs) >= 2 * len(names)
+
+
+def _look_at(path: str) -> list[dict[str, str]]:
+    """The first rows of what may be a list; none if it is not."""
+    try:
+        return [cells for _, cells in read_metadata_file(path, _FIRST_BYTES).rows]
+    except DataError:
+        return []
 
 
 def _names_audio(folder: Folder, path: str) -> bool:
     """Whether the first rows of what may be a list name audio files that are there."""
-    rows = [cells for _, cells in _look_at(path).rows[:_FIRST_ROWS]]
+    rows = _look_at(path)[:_FIRST_ROWS]
     if not rows:
         return False
     one = folder.listed_set("", path, SetContent)
@@ -151,8 +172,8 @@ def _names_audio(folder: Folder, path: str) -> bool:
 
 
 def _is_common_voice(path: str) -> bool:
-    rows = _look_at(path).rows
-    return bool(rows) and {"audio", "text", "speaker"} <= rows[0][1].keys()
+    rows = _look_at(path)
+    return bool(rows) and {"audio", "text", "speaker"} <= rows[0].keys()
 
 
 LJSPEECH = Layout("ljspeech", "metadata.csv, or another list of id|text", _find_ljspeech, _open_list)
