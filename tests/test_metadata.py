@@ -311,9 +311,15 @@ def test_a_missing_audio_folder_is_one_error_and_not_one_per_clip(make_data: Mak
         read(folder)
 
 
-def test_utf_16_is_named_as_such(make_data: MakeData) -> None:
-    with pytest.raises(DataError, match="UTF-16"):
-        read(make_data("a|Hello.\n".encode("utf-16")))
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_with_its_mark_is_read(make_data: MakeData, encoding: str) -> None:
+    found = clips(make_data("\ufeffa|سلام\r\nb|No.\r\n".encode(encoding)[0 if encoding == "utf-16-be" else 2 :]))
+    assert [(clip.id, clip.text) for clip in found] == [("a", "سلام"), ("b", "No.")]
+
+
+def test_utf_16_that_is_not_whole_is_named_as_such(make_data: MakeData) -> None:
+    with pytest.raises(DataError, match="not whole UTF-16"):
+        read(make_data("a|Hello.\n".encode("utf-16")[:-1]))
 
 
 def test_a_file_without_pipes_is_refused_as_a_whole(make_data: MakeData) -> None:

@@ -21,6 +21,8 @@ from myxtts.errors import AudioError
 
 PCM16_SCALE = 32768
 RESAMPLER_QUALITY = "HQ"
+# A part of a file that ends this close to the end of the file ends with it: durations are often rounded.
+PART_END_SECONDS = 0.05
 
 AudioPath = str | os.PathLike[str]
 
@@ -42,24 +44,25 @@ def audio_info(path: AudioPath) -> AudioInfo:
         _refuse(path, error)
 
 
-def read_audio(path: AudioPath, sample_rate: int) -> np.ndarray:
+def read_audio(path: AudioPath, sample_rate: int, start: float = 0.0, duration: float | None = None) -> np.ndarray:
     """The clip as float32 [n], full scale being ±1.
 
     Args:
         path: of a file that libsndfile can read.
         sample_rate: in Hz; audio at another rate is resampled.
+        start, duration: the part of the file to read, in seconds; no duration: to the end.
 
     Raises:
-        AudioError: the file is missing, empty, not audio, cut off, without samples, or has samples that are
-            not finite numbers.
+        AudioError: the file is missing, empty, not audio, cut off, without samples, does not have this part, or has
+            samples that are not finite numbers.
     """
-    audio, rate = _read_mono(path)
+    audio, rate = _read_mono(path, start, duration)
     return _resample(_as_float(audio), rate, sample_rate)
 
 
-def read_pcm16(path: AudioPath, sample_rate: int) -> np.ndarray:
-    """The clip as int16 [n]; raises as `read_audio` does. What is louder than full scale is clipped."""
-    audio, rate = _read_mono(path)
+def read_pcm16(path: AudioPath, sample_rate: int, start: float = 0.0, duration: float | None = None) -> np.ndarray:
+    """The clip as int16 [n]; takes and raises what `read_audio` does. What is louder than full scale is clipped."""
+    audio, rate = _read_mono(path, start, duration)
     if audio.dtype == np.int16 and rate == sample_rate:
         return audio
     return to_pcm16(_resample(_as_float(audio), rate, sample_rate))
@@ -76,14 +79,34 @@ def resampled_length(samples: int, from_rate: int, to_rate: int) -> int:
     return (2 * samples * to_rate + from_rate) // (2 * from_rate)
 
 
-def _read_mono(path: AudioPath) -> tuple[np.ndarray, int]:
+def part_of(path: AudioPath, info: AudioInfo, start: float, duration: float | None) -> tuple[int, int]:
+    """The first sample of a part of a file, and how many samples it has; `start` and `duration` as `read_audio` takes
+    them.
+
+    Raises:
+        AudioError: the file does not have this part.
+    """
+    if not start and duration is None:
+        return 0, info.frames
+    slack = round(PART_END_SECONDS * info.sample_rate)
+    first = round(start * info.sample_rate)
+    stop = info.frames if duration is None else round((start + duration) * info.sample_rate)
+    if first >= info.frames or stop > info.frames + slack or first >= stop:
+        end = "its end" if duration is None else f"{start + duration:.3f} s"
+        length = info.frames / info.sample_rate
+        raise AudioError(f"{path}: the part from {start:.3f} s to {end} is not in the file, which has {length:.3f} s")
+    return first, (info.frames if stop > info.frames - slack else stop) - first
+
+
+def _read_mono(path: AudioPath, start: float, duration: float | None) -> tuple[np.ndarray, int]:
     """One channel, int16 if the file is 16-bit PCM and float32 otherwise, and the file's own sample rate."""
     with _opened(path) as (file, size):
         header = read_pcm16_header(file, size)
         if header is not None:
-            samples, rate = _read_samples(path, file, header), header.sample_rate
+            samples = _read_samples(path, file, header, *part_of(path, header, start, duration))
+            rate = header.sample_rate
     if header is None:
-        samples, rate = _decode(path)
+        samples, rate = _decode(path, start, duration)
     if not len(samples):
         raise AudioError(f"{path}: the file holds no samples")
     finite = samples.dtype == np.int16 or np.isfinite(samples)
@@ -93,23 +116,26 @@ def _read_mono(path: AudioPath) -> tuple[np.ndarray, int]:
     return _mix_down(samples), rate
 
 
-def _read_samples(path: AudioPath, file: BinaryIO, header: AudioInfo) -> np.ndarray:
+def _read_samples(path: AudioPath, file: BinaryIO, header: AudioInfo, first: int, count: int) -> np.ndarray:
     if header.missing_bytes:
         raise AudioError(f"{path}: the file was cut off, {header.missing_bytes:,} bytes of its audio are missing")
-    samples = np.empty(header.frames * header.channels, dtype="<i2")
-    file.seek(header.data_offset)
+    samples = np.empty(count * header.channels, dtype="<i2")
+    file.seek(header.data_offset + first * header.channels * samples.itemsize)
     if file.readinto(samples) != samples.nbytes:  # type: ignore[attr-defined]
         raise AudioError(f"{path}: the file changed while it was read")
-    return samples.reshape(header.frames, header.channels)
+    return samples.reshape(count, header.channels)
 
 
-def _decode(path: AudioPath) -> tuple[np.ndarray, int]:
+def _decode(path: AudioPath, start: float, duration: float | None) -> tuple[np.ndarray, int]:
     """Samples [n, channels] through libsndfile."""
     try:
         with soundfile.SoundFile(path) as sound:
             dtype = "int16" if sound.subtype == "PCM_16" else "float32"
-            samples = sound.read(dtype=dtype, always_2d=True)
-            announced, rate = sound.frames, sound.samplerate
+            rate = sound.samplerate
+            first, announced = part_of(path, AudioInfo(sound.frames, rate, sound.channels), start, duration)
+            if first:
+                sound.seek(first)
+            samples = sound.read(announced if announced < sound.frames else -1, dtype=dtype, always_2d=True)
     except soundfile.LibsndfileError as error:
         _refuse(path, error)
     if len(samples) < announced:

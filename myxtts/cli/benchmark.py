@@ -29,7 +29,7 @@ _FED = 0.95
 _NEARLY_FED = 0.80
 
 
-@command("language", "batch_size", "num_workers", "cache_dir", "config", "preset", "settings")
+@command("data_layout", "language", "batch_size", "num_workers", "cache_dir", "config", "preset", "settings")
 def benchmark(
     *,
     test_data_path: Annotated[

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 _BAR_WIDTH = 40
 _LABEL_WIDTH = 14
 _SHOWN_NAMES = 10
+_NAME_LENGTH = 32
 _SHOWN_CHARACTERS = 120
 _SHOWN_WORDS = 20
 
 
-@command("language", "num_workers", "config", "settings")
+@command("data_layout", "language", "num_workers", "config", "settings")
 def check_data(
     given: ConfigOptions,
     path: Annotated[
@@ -54,6 +55,7 @@ def _render(out: Console, report: DataReport) -> None:
 
     splits = ", ".join(f"{split} {count:,}" for split, count in report.splits.items() if count)
     line("data set", report.path)
+    line("layout", report.layout)
     line("clips", f"{report.clips:,}{f' ({splits})' if splits else ''}")
     if report.clips:
         line("audio", _audio_text(report))
@@ -104,7 +106,7 @@ def _audio_text(report: DataReport) -> str:
 
 def _shares_text(shares: Mapping[str, Share]) -> str:
     ordered = sorted(shares.items(), key=lambda item: -item[1].seconds)
-    shown = [f"{name} ({duration_text(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
+    shown = [f"{_shortened(name)} ({duration_text(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
     if len(ordered) > _SHOWN_NAMES:
         shown.append(f"and {len(ordered) - _SHOWN_NAMES:,} more")
     return f"{len(shares):,}: {', '.join(shown)}"
@@ -137,6 +139,11 @@ def _words_text(words: Mapping[str, int]) -> str:
     shown = "، ".join(f"{word} ({count:,})" for word, count in ordered[:_SHOWN_WORDS])
     more = f" and {len(ordered) - _SHOWN_WORDS:,} more" if len(ordered) > _SHOWN_WORDS else ""
     return f"{len(ordered):,} Persian word{'s' * (len(ordered) > 1)}, {sum(words.values()):,} times: {shown}{more}"
+
+
+def _shortened(name: str) -> str:
+    """A name of any length; Common Voice calls its speakers by 128 digits."""
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
 
 
 def _without_controls(text: str) -> str:

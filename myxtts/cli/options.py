@@ -49,6 +49,9 @@ class ConfigOptions:
     """
 
     data_path: Annotated[Path | None, data_option(help="Folder of the data set.")] = None
+    data_layout: Annotated[
+        str | None, data_option("--layout", help="Layout of the data set, e.g. vctk; default: recognised by looking.")
+    ] = None
     language: Annotated[str | None, data_option(help="Language of clips that do not name one, e.g. fa.")] = None
     preprocessing_mode: Annotated[str | None, data_option(help="auto, precompute or runtime.")] = None
     batch_size: Annotated[int | None, data_option(help="Clips per batch.")] = None

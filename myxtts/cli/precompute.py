@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli.options import ConfigOptions, command
-from myxtts.cli.output import StageProgress, duration_text, emit
+from myxtts.cli.output import StageProgress, duration_text, emit, say
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 _LABEL_WIDTH = 14
 
 
-@command("data_path", "language", "preprocessing_mode", "num_workers", "cache_dir", "config", "preset", "settings")
+@command(
+    "data_path",
+    "data_layout",
+    "language",
+    "preprocessing_mode",
+    "num_workers",
+    "cache_dir",
+    "config",
+    "preset",
+    "settings",
+)
 def precompute(
     given: ConfigOptions,
     overwrite: Annotated[
@@ -38,15 +48,19 @@ def precompute(
 
     Example: myxtts precompute --data-path ./data/ljspeech --num-workers 8
     """
+    from myxtts.data.clips.metadata import read_metadata
     from myxtts.data.precompute import precompute as compute
     from myxtts.data.store.columns import columns_of
 
     data = given.load().config.data
     if given.preprocessing_mode == "runtime":
         raise UsageError("--preprocessing-mode runtime computes nothing ahead; leave it out, or use auto")
+    metadata = read_metadata(data)
+    say(f"layout {metadata.layout}")
     with StageProgress() as progress:
         done = compute(
             data,
+            metadata,
             overwrite=[column.name for column in columns_of(data)] if overwrite else (),
             verify_source=verify_source,
             wait=wait,

@@ -30,7 +30,17 @@ _TRACED_BATCHES = 20
 _PARTS_PROGRAMS = 9
 
 
-@command("data_path", "language", "preprocessing_mode", "batch_size", "num_workers", "config", "preset", "settings")
+@command(
+    "data_path",
+    "data_layout",
+    "language",
+    "preprocessing_mode",
+    "batch_size",
+    "num_workers",
+    "config",
+    "preset",
+    "settings",
+)
 def profile(
     given: ConfigOptions,
     num_batches: Annotated[int, typer.Option(min=1, help="Batches to load.")] = 100,

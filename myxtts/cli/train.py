@@ -22,7 +22,7 @@ from myxtts.cli.options import (
 from myxtts.cli.output import StageProgress, console, emit, say
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
-from myxtts.data.clips.metadata import DEFAULT_METADATA_FILE
+from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _run(
     from myxtts.training.trainer import XTTSTrainer
 
     config = resolved.config
+    say(f"layout {resolved.dataset.metadata.layout}")
     say(_choice(resolved))
     # A run that is resumed keeps its batches.
     if auto_batch and not (resume and RunFolder(config.training.checkpoint_dir).checkpoints()):
@@ -129,7 +130,7 @@ def _separate_sets(data_path: Path | None, train_data: Path | None, val_data: Pa
     train_file, train_wavs = _metadata_and_audio(train_data)
     val_file, val_wavs = _metadata_and_audio(val_data)
     return {
-        "data_path": train_file.parent,
+        "data_path": train_file if train_file.is_dir() else train_file.parent,
         "metadata_train_file": train_file,
         "wavs_train_dir": train_wavs,
         "metadata_eval_file": val_file,
@@ -138,7 +139,10 @@ def _separate_sets(data_path: Path | None, train_data: Path | None, val_data: Pa
 
 
 def _metadata_and_audio(given: Path) -> tuple[Path, Path]:
-    """A set's metadata file and audio folder, from its folder or its metadata file."""
+    """A set's metadata file and audio folder, from its folder or its metadata file. Where the layout of the folder is
+    still to be recognised, the folder stands for the file."""
+    if given.is_dir() and not (given / DEFAULT_METADATA_FILE).is_file():
+        return given.absolute(), given.absolute() / DataConfig().wavs_dir
     is_folder = given.is_dir() or not given.suffix
     file = (given / DEFAULT_METADATA_FILE if is_folder else given).absolute()
     return file, file.parent / DataConfig().wavs_dir

@@ -23,7 +23,17 @@ _START = "starting settings"
 _NOTHING = "–"
 
 
-@command("data_path", "language", "preprocessing_mode", "batch_size", "cache_dir", "config", "preset", "settings")
+@command(
+    "data_path",
+    "data_layout",
+    "language",
+    "preprocessing_mode",
+    "batch_size",
+    "cache_dir",
+    "config",
+    "preset",
+    "settings",
+)
 def tune(
     given: ConfigOptions,
     simulation: SimulationOptions,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from myxtts.data.precompute import StoreCheck
 
 
-@command("data_path", "language", "num_workers", "cache_dir", "config", "preset", "settings")
+@command("data_path", "data_layout", "language", "num_workers", "cache_dir", "config", "preset", "settings")
 def verify_cache(
     given: ConfigOptions,
     quick: Annotated[

@@ -27,6 +27,10 @@ def _not_bool(value: Any) -> Any:
 Int = Annotated[int, BeforeValidator(_not_bool)]
 Float = Annotated[float, BeforeValidator(_not_bool)]
 Name = Annotated[str, Field(min_length=1)]
+DataLayout = Literal[
+    "auto", "ljspeech", "piper", "festvox", "vctk", "libritts", "common-voice", "m-ailabs", "nemo", "lhotse",
+    "text-files",
+]  # fmt: skip
 LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9-]+)?$")]
 
 
@@ -87,10 +91,15 @@ class DataConfig(Section):
     dataset_path: Name = Field(
         "./data/ljspeech", description="Folder of the data set (metadata and audio); data_path is the same"
     )
-    metadata_file: Name | None = Field(
-        None, description="Metadata file, relative to dataset_path; none: metadata.csv"
+    data_layout: DataLayout = Field(
+        "auto", description="How the folder is laid out (docs/data-sets.md); auto: recognised by looking"
     )
-    wavs_dir: Name = Field("wavs", description="Folder of the audio files, relative to dataset_path")
+    metadata_file: Name | None = Field(
+        None, description="Metadata file, relative to dataset_path; none: metadata.csv, or what the layout has"
+    )
+    wavs_dir: Name = Field(
+        "wavs", description="Folder of the audio files, relative to dataset_path; if missing, others are searched"
+    )
     metadata_train_file: Name | None = Field(
         None, description="Metadata of a separate training set; needs metadata_eval_file, and replaces the splits"
     )

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 # What decides which clips there are, and what changes nothing but how features are loaded.
 _CLIP_KEYS = (
-    "dataset_path", "metadata_file", "metadata_train_file", "metadata_eval_file", "wavs_dir", "wavs_train_dir",
-    "wavs_eval_dir", "train_split", "val_split", "split_seed", "speaker_pattern", "language", "extra_languages",
+    "dataset_path", "data_layout", "metadata_file", "metadata_train_file", "metadata_eval_file", "wavs_dir",
+    "wavs_train_dir", "wavs_eval_dir", "train_split", "val_split", "split_seed", "speaker_pattern", "language",
+    "extra_languages",
 )  # fmt: skip
 _LOADING_KEYS = {
     "batch_size", "max_frames_per_batch", "max_mel_frames", "max_tokens", "long_clips", "num_buckets",
@@ -36,7 +37,7 @@ _LOADING_KEYS = {
 
 
 class LJSpeechDataset:
-    """The clips of one split of a data set, in LJSpeech's layout or as the configuration describes it.
+    """The clips of one split of a data set, in LJSpeech's layout or any other that is recognised (docs/data-sets.md).
 
     ```python
     train = LJSpeechDataset("./data/ljspeech", XTTSConfig(val_split=0.1))

@@ -20,7 +20,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
-from myxtts.data.batches.runtime_clips import RuntimeClips, read_samples
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips import Problem
 from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgress, open_up_to_date
@@ -170,7 +170,7 @@ def _through_python(clips: RuntimeClips, settings: MelSettings) -> str:
     rows = np.flatnonzero(~clips.graph_readable)
     example = clips.audio_paths[rows[0]]
     start = time.perf_counter()
-    read_samples(example, settings, np.float32)
+    clips.read_samples(int(rows[0]), settings, np.float32)
     milliseconds = (time.perf_counter() - start) * 1000
     return (
         f"{len(rows):,} of {len(clips):,} files are not 16-bit WAV at {settings.sample_rate:,} Hz and are read "

@@ -69,7 +69,9 @@ class EvaluationClips:
 
     def audio(self, row: int) -> np.ndarray:
         """The recording, float32 [n] at the mel's sample rate, with silence trimmed as for the mel."""
-        return trim(read_audio(self[row].audio_path, self.settings.sample_rate), self.settings)
+        clip = self[row]
+        audio = read_audio(clip.audio_path, self.settings.sample_rate, clip.start, clip.duration)
+        return trim(audio, self.settings)
 
     def _unusable(self, clips: Sequence[Clip], headers: AudioHeaders, frames: np.ndarray) -> Iterator[Problem]:
         """The clips whose header can be read but that cannot be used."""

@@ -198,6 +198,7 @@ class Evaluator:
             rank=self._rank(mel, [row, *near]) if len(near) == candidates - 1 else None,
             mel=mel,
             true_mel=true,
+            part=(clip.start, clip.duration),
         )
 
     def _heard(self, mel: np.ndarray) -> np.ndarray:

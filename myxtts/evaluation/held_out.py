@@ -16,6 +16,7 @@ SUBSETS: tuple[Subset, ...] = get_args(Subset)
 
 # Where metadata and audio are; in another data set these may be elsewhere.
 _LAYOUT = (
+    "data_layout",
     "metadata_file",
     "metadata_train_file",
     "metadata_eval_file",

@@ -32,7 +32,7 @@ def _sound_of(sentence: SentenceResult, result: Evaluation) -> dict[str, np.ndar
     found = {
         "generated": result.vocoder(sentence.mel),
         "vocoded": result.vocoder(sentence.true_mel),
-        "recording": trim(read_audio(sentence.audio_path, settings.sample_rate), settings),
+        "recording": trim(read_audio(sentence.audio_path, settings.sample_rate, *sentence.part), settings),
     }
     return {name: audio / max(1.0, np.abs(audio).max(initial=0.0)) for name, audio in found.items()}
 

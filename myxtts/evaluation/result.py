@@ -23,6 +23,7 @@ class SentenceResult:
         mcd_floor: the same of another recorded sentence; None if the data set has no other.
         rank: of its own clip among clips of about the same length; None if there are too few.
         mel, true_mel: generated and recorded, float32 [F, n_mels], natural log.
+        part: where the clip starts in its audio file and how long it is, in seconds; no length: to the end.
     """
 
     id: str
@@ -36,6 +37,7 @@ class SentenceResult:
     rank: int | None
     mel: np.ndarray = field(repr=False)
     true_mel: np.ndarray = field(repr=False)
+    part: tuple[float, float | None] = (0.0, None)
 
     @property
     def duration_ratio(self) -> float:

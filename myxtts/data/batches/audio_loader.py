@@ -16,7 +16,7 @@ from myxtts.audio.mel_tf import LogMel, size
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.data.batches.clip_files import ClipFiles
 from myxtts.data.batches.clip_table import ClipTable, TableInGraph
-from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples, read_samples
+from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples
 
 
 class AudioLoader:
@@ -160,7 +160,7 @@ class AudioLoader:
 
     def _read_file(self, row: int) -> np.ndarray:
         dtype = np.int16 if self._on_device else np.float32
-        return read_samples(self._clips.audio_paths[row], self._settings, dtype)
+        return self._clips.read_samples(row, self._settings, dtype)
 
     @property
     def _sample_dtype(self) -> tf.DType:

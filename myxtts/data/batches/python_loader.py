@@ -24,7 +24,7 @@ from myxtts.data.batches.clip_table import (
     ClipTable,
 )
 from myxtts.data.batches.order import keys
-from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples, read_samples
+from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples
 from myxtts.data.store import FeatureStore
 
 
@@ -118,12 +118,12 @@ class PythonLoader:
         """The mel of a clip, of at most so many frames."""
         if isinstance(self._clips, FeatureStore):
             return self._clips.mel(row)[:frames]
-        audio = read_samples(self._clips.audio_paths[row], self._settings, np.float32)
+        audio = self._clips.read_samples(row, self._settings, np.float32)
         return log_mel(audio, self._settings)[:frames]
 
     def _crop(self, row: int, frames: np.ndarray) -> np.ndarray:
         """These frames of a clip, as a reference."""
         if isinstance(self._clips, FeatureStore):
             return self._clips.mel(row)[frames]
-        audio = read_samples(self._clips.audio_paths[row], self._settings, np.float32)
+        audio = self._clips.read_samples(row, self._settings, np.float32)
         return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)

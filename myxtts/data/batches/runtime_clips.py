@@ -29,6 +29,7 @@ class RuntimeClips:
     Attributes:
         ids: the clips' ids.
         audio_paths: their files.
+        parts: of each file, where the clip starts and how long it is, in seconds.
         pcm: int64 [N, 3], for a file that the graph can decode: where its samples begin, their number, and the
             channels; zeros for the others, which are read through Python.
         mel_lengths: int32 [N], frames; with silence trimming the most there can be.
@@ -39,6 +40,7 @@ class RuntimeClips:
 
     ids: Sequence[str]
     audio_paths: Sequence[str]
+    parts: Sequence[tuple[float, float | None]]
     pcm: np.ndarray
     mel_lengths: np.ndarray
     token_data: np.ndarray
@@ -56,6 +58,10 @@ class RuntimeClips:
     def graph_readable(self) -> np.ndarray:
         """bool [N], whether the graph can decode the file."""
         return self.pcm[:, CHANNELS] > 0
+
+    def read_samples(self, row: int, settings: MelSettings, dtype: type[np.float32] | type[np.int16]) -> np.ndarray:
+        """A clip's samples; as the function of this name."""
+        return read_samples(self.audio_paths[row], settings, dtype, *self.parts[row])
 
     @classmethod
     def build(
@@ -93,6 +99,7 @@ class RuntimeClips:
         runtime = cls(
             ids=[clip.id for clip in usable.clips],
             audio_paths=[clip.audio_path for clip in usable.clips],
+            parts=[(clip.start, clip.duration) for clip in usable.clips],
             pcm=pcm[kept],
             mel_lengths=frames[kept].astype(np.int32),
             token_data=np.concatenate([*ids, np.zeros(1, np.int32)]),
@@ -106,14 +113,20 @@ class RuntimeClips:
         return runtime, usable
 
 
-def read_samples(path: str, settings: MelSettings, dtype: type[np.float32] | type[np.int16]) -> np.ndarray:
-    """A clip's samples at the settings' rate, trimmed if they say so.
+def read_samples(
+    path: str,
+    settings: MelSettings,
+    dtype: type[np.float32] | type[np.int16],
+    start: float = 0.0,
+    duration: float | None = None,
+) -> np.ndarray:
+    """Samples of a file, or of a part of it, at the settings' rate, trimmed if they say so.
 
     Raises:
         AudioError: the file cannot be read.
     """
-    audio = read_pcm16(path, settings.sample_rate) if dtype is np.int16 else read_audio(path, settings.sample_rate)
-    return trim(audio, settings)
+    read = read_pcm16 if dtype is np.int16 else read_audio
+    return trim(read(path, settings.sample_rate, start, duration), settings)
 
 
 def crop_samples(audio: np.ndarray, first_frame: int, frames: int, settings: MelSettings) -> np.ndarray:

@@ -17,7 +17,7 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.data.batches.clip_files import ClipFiles
 from myxtts.data.batches.host_tensor import HostTensor
-from myxtts.data.batches.runtime_clips import RuntimeClips, read_samples
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.columns import AUDIO_COLUMN
@@ -139,7 +139,7 @@ class AudioSegmentLoader:
             audio = np.zeros((len(rows), self._width), np.float32)
             samples, first = np.zeros(len(rows), np.int64), first_frame.copy()
             for place, row in enumerate(rows):
-                clip = read_samples(self._clips.audio_paths[row], self._settings, np.float32)
+                clip = self._clips.read_samples(row, self._settings, np.float32)
                 samples[place] = len(clip)
                 first[place] %= max(self._settings.frames(len(clip)) - self._plan.frames + 1, 1)
                 begin = max(first[place] * self._settings.hop_length - self._settings.padding, 0)

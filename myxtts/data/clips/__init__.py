@@ -23,10 +23,11 @@ ProblemKind = Literal[
     "empty-audio",
     "unreadable-audio",
     "truncated-audio",
+    "wrong-part",
 ]
 # What is wrong with a clip's audio, and not with its line.
 AUDIO_PROBLEMS: frozenset[ProblemKind] = frozenset(
-    {"missing-audio", "empty-audio", "unreadable-audio", "truncated-audio"}
+    {"missing-audio", "empty-audio", "unreadable-audio", "truncated-audio", "wrong-part"}
 )
 
 
@@ -41,8 +42,9 @@ class Clip:
         speaker: name of the voice.
         language: code such as `en` or `fa`.
         ipa: the text already in IPA, or None.
-        source: the metadata file the clip comes from.
+        source: the metadata file, or the text file, the clip comes from.
         line: its line there, from 1.
+        start, duration: the part of the audio file that it is, in seconds; no duration: to the end.
     """
 
     id: str
@@ -53,6 +55,8 @@ class Clip:
     ipa: str | None
     source: str
     line: int
+    start: float = 0.0
+    duration: float | None = None
 
     def problem(self, kind: ProblemKind, message: str) -> Problem:
         """Something that is wrong with it."""

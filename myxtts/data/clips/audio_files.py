@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from unicodedata import normalize
 
 # What libsndfile reads and speech data comes in; an id without suffix takes the first that exists.
@@ -18,6 +20,35 @@ AUDIO_SUFFIXES = (
 )  # fmt: skip
 _RANK = {suffix: rank for rank, suffix in enumerate(AUDIO_SUFFIXES)}
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+
+
+def is_audio(name: str) -> bool:
+    """Whether a file's name has the suffix of an audio file."""
+    return os.path.splitext(name)[1].lower() in _RANK
+
+
+def by_preference(names: Sequence[str]) -> list[str]:
+    """Names of audio files, in the order in which an id without suffix takes them."""
+    return sorted(names, key=lambda name: (_RANK[os.path.splitext(name)[1].lower()], name))
+
+
+def walk_folders(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Each folder from `path` down and the names of its files, both in order, without hidden ones.
+
+    Links to folders are followed, each folder once. What cannot be listed is left out.
+    """
+    seen: set[tuple[int, int]] = set()
+    for folder, below, files in os.walk(path, followlinks=True):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        try:
+            status = os.stat(folder)
+        except OSError:
+            continue
+        if (status.st_dev, status.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        yield folder, sorted(name for name in files if not name.startswith("."))
 
 
 class EscapingId(ValueError):
@@ -104,3 +135,94 @@ class AudioFolder:
             except OSError:
                 self._opened[name] = None
         return self._opened[name]
+
+
+class AudioTree:
+    """All audio files below a folder, found by id in whichever folder they are; listed when first asked."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def find(self, parts: tuple[str, ...]) -> list[str]:
+        """The paths that end in the parts of an id, with or without its suffix; of one folder only the first."""
+        wanted = (*parts[:-1], canonical_id(parts).rpartition("/")[2])
+        suffix = os.path.splitext(parts[-1])[1].lower()
+        found: dict[str, str] = {}
+        for path in self._by_stem.get(wanted[-1], ()):
+            folder, name = os.path.split(path)
+            above = tuple(normalize("NFC", folder).split(os.sep))
+            if above[len(above) - len(parts) + 1 :] != wanted[:-1]:
+                continue
+            if suffix not in _RANK or os.path.splitext(name)[1].lower() == suffix:
+                found.setdefault(folder, path)
+        return list(found.values())
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[str]]:
+        by_stem: dict[str, list[str]] = {}
+        for folder, files in walk_folders(self.path):
+            for name in by_preference([name for name in files if is_audio(name)]):
+                stem = os.path.splitext(normalize("NFC", name))[0]
+                by_stem.setdefault(stem, []).append(os.path.join(folder, name))
+        return by_stem
+
+
+class WrittenPaths:
+    """Finds the files that the paths in a manifest name, also where they were written on another machine.
+
+    A path may be relative to the manifest, to a folder that is searched, or to a folder elsewhere; it may be absolute
+    or from Windows. What stands in front of the folders that are searched is left off: the least that leads to a
+    file, and then the same for every path that begins alike. So only names that listing a folder gives are ever
+    opened, and a file that is missing is not taken for one of the same name in another folder.
+    """
+
+    def __init__(self, folders: Sequence[AudioFolder], base: str) -> None:
+        """Searches `folders` in turn; the manifest lies in the folder `base`."""
+        self._folders = folders
+        self._base = os.path.abspath(base)
+        self._known: list[tuple[tuple[str, ...], AudioFolder]] = []
+
+    def find(self, written: str) -> tuple[tuple[str, ...], str | None]:
+        """The parts of a path that name the file, and the file, or None; no parts if nothing is left of it."""
+        parts = _written_parts(written)
+        if not parts:
+            return (), None
+        for folder in self._folders:
+            inside = self._relative_to(folder, written)
+            path = folder.find(inside) if inside else None
+            if inside and path:
+                if parts[-len(inside) :] == inside:
+                    self._remember(parts[: -len(inside)], folder)
+                return inside, path
+        known = [(len(prefix), folder) for prefix, folder in self._known if parts[: len(prefix)] == prefix]
+        for skipped, folder in known:
+            path = folder.find(parts[skipped:]) if parts[skipped:] else None
+            if path:
+                return parts[skipped:], path
+        if known:
+            return parts[known[0][0] :] or parts, None
+        for skipped in range(len(parts)):
+            for folder in self._folders:
+                path = folder.find(parts[skipped:])
+                if path:
+                    self._remember(parts[:skipped], folder)
+                    return parts[skipped:], path
+        return parts, None
+
+    def _remember(self, prefix: tuple[str, ...], folder: AudioFolder) -> None:
+        if (prefix, folder) not in self._known:
+            self._known.append((prefix, folder))
+
+    def _relative_to(self, folder: AudioFolder, written: str) -> tuple[str, ...]:
+        """The parts of a path from the manifest, where they lead into the folder."""
+        if "\0" in written:
+            return ()
+        path = os.path.normpath(os.path.join(self._base, written))
+        inside = os.path.relpath(path, os.path.abspath(folder.path))
+        return () if inside.split(os.sep)[0] in ("..", ".") else tuple(normalize("NFC", inside).split(os.sep))
+
+
+def _written_parts(written: str) -> tuple[str, ...]:
+    """The names in a path, without the drive, and without what goes up."""
+    parts = re.split(r"[/\\]", normalize("NFC", re.sub(r"^[A-Za-z]:(?=[/\\])", "", written)))
+    return tuple(part for part in parts if part not in ("", ".", ".."))

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from myxtts.audio.reading import audio_info, resampled_length
+from myxtts.audio.reading import audio_info, part_of, resampled_length
 from myxtts.data.clips import Clip, Problem
 from myxtts.errors import AudioError
 from myxtts.hardware import usable_cpus
@@ -29,12 +29,12 @@ class AudioHeaders:
     """What the headers say, an int64 per clip in the order given; 0 where a file cannot be used.
 
     Attributes:
-        frames: samples per channel.
+        frames: samples per channel, of the clip where it is a part of its file.
         sample_rate: in Hz.
         channels: how many.
         size: of the file in bytes.
         mtime_ns: when the file was last changed.
-        data_offset: of the first sample in a 16-bit WAV file; 0 for any other file.
+        data_offset: of the first sample in a 16-bit WAV file; 0 for any other file, and for a part of one.
         problems: one for each clip whose file is empty or cannot be read.
     """
 
@@ -117,4 +117,9 @@ def _probe(clip: Clip) -> _Header | Problem:
         return clip.problem("truncated-audio", message)
     if info.frames <= 0:
         return clip.problem("empty-audio", f"{path}: the audio file has a header and no samples")
-    return info.frames, info.sample_rate, info.channels, status.st_size, status.st_mtime_ns, info.data_offset
+    try:
+        _, frames = part_of(path, info, clip.start, clip.duration)
+    except AudioError as error:
+        return clip.problem("wrong-part", str(error))
+    data_offset = info.data_offset if frames == info.frames else 0
+    return frames, info.sample_rate, info.channels, status.st_size, status.st_mtime_ns, data_offset

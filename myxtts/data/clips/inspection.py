@@ -41,6 +41,7 @@ class DataReport:
 
     Attributes:
         path: its folder.
+        layout: how it is laid out, in one line.
         clips: that can be used.
         splits: clips per split.
         lengths: float64, seconds of each clip.
@@ -60,6 +61,7 @@ class DataReport:
     """
 
     path: str
+    layout: str
     clips: int
     splits: dict[str, int]
     lengths: np.ndarray
@@ -101,6 +103,7 @@ class DataReport:
         lengths = self.lengths if len(self.lengths) else np.zeros(1)
         return {
             "path": self.path,
+            "layout": self.layout,
             "ok": self.ok,
             "clips": self.clips,
             "seconds": round(self.seconds, 3),
@@ -162,6 +165,7 @@ def inspect_data(
     split_counts = Counter(metadata.splits)
     return DataReport(
         path=config.dataset_path,
+        layout=metadata.layout,
         clips=len(metadata.clips),
         splits={split: split_counts[split] for split in SPLITS},
         lengths=lengths,

@@ -21,12 +21,13 @@ import xxhash
 
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import AUDIO_PROBLEMS, Clip, Problem, ProblemKind
-from myxtts.data.clips.audio_files import AudioFolder, EscapingId, canonical_id, split_id
-from myxtts.data.clips.metadata_file import read_metadata_file
+from myxtts.data.clips.audio_files import AudioFolder, AudioTree, EscapingId, WrittenPaths, canonical_id, split_id
+from myxtts.data.clips.layouts.layout import ClipRow, ClipSet, Role
+from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
+from myxtts.data.clips.layouts.recognition import describe, find_sets, open_named
 from myxtts.errors import ConfigError, DataError, UsageError
 from myxtts.text.languages import known_language
 
-DEFAULT_METADATA_FILE = "metadata.csv"
 DEFAULT_SPEAKER = "default"
 
 Split = Literal["train", "val", "test"]
@@ -79,20 +80,24 @@ class Metadata:
         problems: one or more for each line that gives no usable clip.
         rule: how clips are split.
         notes: what a person may want to know; nothing of it leaves a clip out.
-        validation_source: the metadata file whose clips are the validation set, if that is a set of its own.
+        validation_ids: of the clips of the validation set, if that is a set of its own.
+        validation_source: where that set is listed.
+        layout: the layout that was recognised, and where, in one line.
     """
 
     clips: list[Clip]
     problems: list[Problem]
     rule: SplitRule
     notes: list[str] = field(default_factory=list)
-    validation_source: str | None = None
+    validation_ids: frozenset[str] | None = None
+    validation_source: str = ""
+    layout: str = ""
 
     @cached_property
     def splits(self) -> list[Split]:
         """The split of each clip."""
-        if self.validation_source is not None:
-            return ["val" if clip.source == self.validation_source else "train" for clip in self.clips]
+        if self.validation_ids is not None:
+            return ["val" if clip.id in self.validation_ids else "train" for clip in self.clips]
         return self.rule.assign([clip.id for clip in self.clips])
 
     @cached_property
@@ -142,7 +147,7 @@ class Metadata:
             reason = ":" if shown else ": its metadata has no lines"
             raise DataError("\n".join([f"the data set has no usable clip{reason}", *shown]))
         if "val" not in self.splits:
-            if self.validation_source is not None:
+            if self.validation_ids is not None:
                 reason = self._no_clip_of(self.validation_source)
             elif self.rule.val == 0:
                 reason = "val_split is 0; set it above 0, or name a metadata_eval_file"
@@ -150,20 +155,21 @@ class Metadata:
                 reason = "there is only one usable clip"
             raise DataError(f"the validation split is empty: {reason}")
         if "train" not in self.splits:
-            if self.validation_source is not None:
+            if self.validation_ids is not None:
                 reason = "the training metadata has no usable clip"
             else:
                 reason = f"train_split is {self.rule.train:g} of {len(self.clips)} usable clips; add more"
             raise DataError(f"the training split is empty: {reason}")
 
     def _no_clip_of(self, source: str) -> str:
-        first = next((f"; the first problem: {problem}" for problem in self.problems if problem.file == source), "")
+        own = (problem for problem in self.problems if f"{problem.file}{os.sep}".startswith(f"{source}{os.sep}"))
+        first = next((f"; the first problem: {problem}" for problem in own), "")
         return f"{source} has no usable clip{first}"
 
 
 def metadata_sets(config: DataConfig) -> list[tuple[str, str]]:
-    """The metadata files of a data set and the folder of the audio of each: one, or one to train on and one to
-    validate with."""
+    """The metadata files that a configuration names and the folder of the audio of each: one, or one to train on and
+    one to validate with. What it does not name is recognised by looking, and stands here as `metadata.csv`."""
     if config.metadata_train_file is not None and config.metadata_eval_file is not None:
         return [
             (config.metadata_train_file, config.wavs_train_dir or config.wavs_dir),
@@ -173,39 +179,63 @@ def metadata_sets(config: DataConfig) -> list[tuple[str, str]]:
 
 
 def read_metadata(config: DataConfig) -> Metadata:
-    """Reads and checks the metadata of the data set that a configuration names.
+    """Reads and checks the metadata of the data set that a configuration names, in whichever layout it is.
 
     Raises:
         DataError: a file or folder is missing or is not what it should be as a whole.
-        ConfigError: `speaker_pattern` is not a regular expression, or `language` is not known.
+        ConfigError: `speaker_pattern` is not a regular expression, `language` is not known, or `data_layout` does not
+            go with the other keys.
     """
-    root = config.dataset_path
-    if not os.path.isdir(root):
-        raise DataError(f"{root}: no such folder; dataset_path should be the folder of the data set")
-    sets = metadata_sets(config)
-    separate = len(sets) > 1
-    files = [os.path.join(root, name) for name, _ in sets]
-    missing = [path for path in files if not os.path.isfile(path)]
+    if not os.path.isdir(config.dataset_path):
+        raise DataError(f"{config.dataset_path}: no such folder; dataset_path should be the folder of the data set")
+    reader = _Reader(config)
+    sets = _find_clip_sets(config)
+    ids: dict[str | None, set[str]] = {}
+    for one in sets:
+        before = len(reader.clips)
+        reader.read(one, _set_name(one.path, sets[0].path))
+        ids.setdefault(one.role, set()).update(clip.id for clip in reader.clips[before:])
+    rule = SplitRule(config.train_split, config.val_split, config.split_seed)
+    return Metadata(
+        reader.clips,
+        reader.problems,
+        rule,
+        reader.notes,
+        validation_ids=frozenset(ids["val"]) if "val" in ids else None,
+        validation_source=next((one.path for one in sets if one.role == "val"), ""),
+        layout=describe(sets, config.dataset_path),
+    )
+
+
+def _find_clip_sets(config: DataConfig) -> list[ClipSet]:
+    """The sets of clips that a configuration names; those to train on come first."""
+    root, layout = config.dataset_path, config.data_layout
+    named = metadata_sets(config)
+    if len(named) == 1 and config.metadata_file is None:
+        return sorted(find_sets(root, config.wavs_dir, layout), key=lambda one: one.role == "val")
+    paths = [os.path.join(root, name) for name, _ in named]
+    missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         raise DataError(f"{' and '.join(missing)}: no such file; set metadata_file if it has another name")
-    if separate and os.path.realpath(files[0]) == os.path.realpath(files[1]):
-        raise DataError(f"{files[0]}: is both the training and the validation metadata")
-
-    reader = _Reader(config)
-    for path, (_, wavs_dir) in zip(files, sets, strict=True):
-        reader.read(path, os.path.join(root, wavs_dir), _set_name(path, files[0]))
-    rule = SplitRule(config.train_split, config.val_split, config.split_seed)
-    return Metadata(reader.clips, reader.problems, rule, reader.notes, files[1] if separate else None)
+    if len(paths) == 1:
+        return open_named(paths[0], root, config.wavs_dir, layout)
+    if os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
+        raise DataError(f"{paths[0]}: is both the training and the validation metadata")
+    roles: tuple[Role, Role] = ("train", "val")
+    return [
+        replace(one, role=role)
+        for path, (_, wavs_dir), role in zip(paths, named, roles, strict=True)
+        for one in open_named(path, root, wavs_dir, layout)
+    ]
 
 
 class _Reader:
-    """Collects clips and problems over the metadata files of one data set."""
+    """Collects clips and problems over the sets of one data set."""
 
     def __init__(self, config: DataConfig) -> None:
         self.clips: list[Clip] = []
         self.problems: list[Problem] = []
         self.notes: list[str] = []
-        self._root = config.dataset_path
         self._default_language = config.language
         self._extra_languages = config.extra_languages
         self._languages: dict[str, str | None] = {}  # as written: as known, or None
@@ -215,50 +245,55 @@ class _Reader:
         self._folders: dict[str, AudioFolder | None] = {}
         # Where an id or an audio file was first named.
         self._first: dict[tuple[str, str], tuple[str, int]] = {}
-        self._audio_of: dict[str, str] = {}  # of the clips of files that were read before
+        # Of the sets that were read before: all ids, and the audio of the clips.
+        self._ids_before: set[str] = set()
+        self._audio_before: dict[str, str] = {}
 
-    def read(self, path: str, wavs: str, name: str) -> None:
-        """Adds the clips of one metadata file; their audio is in `wavs`, or named from the root.
+    def read(self, one: ClipSet, name: str) -> None:
+        """Adds the clips of one set.
 
-        Two recordings of the same id in two files are two clips; the later one's id then begins with `name`.
+        Two recordings of the same id in two sets are two clips; the later one's id then begins with `name`.
         """
-        self._audio_of = {clip.id: clip.audio_path for clip in self.clips}
-        folders = [folder for folder in (self._folder(wavs), self._folder(self._root)) if folder]
-        content = read_metadata_file(path)
-        self.notes += content.notes
+        self._ids_before = {given for kind, given in self._first if kind == "id"}
+        self._audio_before = {clip.id: clip.audio_path for clip in self.clips}
+        audio = _SetAudio(one, [folder for folder in map(self._folder, one.folders) if folder])
+        content = one.read()
+        self.notes += [*one.notes, *content.notes]
         problems = content.problems
         clips, missing = len(self.clips), 0
-        for line, cells in content.rows:
-            clip_id, faults = self._read_row((path, line), cells, folders, name)
-            problems += [Problem(kind, message, path, line, clip_id) for kind, message in faults]
+        for row in content.rows:
+            clip_id, faults = self._read_row(row, one, audio, name)
+            problems += [Problem(kind, message, row.file, row.line, clip_id) for kind, message in faults]
             missing += any(kind == "missing-audio" for kind, _ in faults)
-        if missing and len(self.clips) == clips and self._folder(wavs) is None:
+        if missing and len(self.clips) == clips and one.search_below is not None:
             raise DataError(
-                f"{wavs}: no such folder, and none of the {missing:,} ids in {path} names an audio file\n"
+                f"{one.wavs}: no such folder, and none of the {missing:,} ids in {one.path} names an audio file\n"
                 "Set wavs_dir to the folder of the audio."
             )
-        self.problems += sorted(problems, key=lambda problem: problem.line)
+        self.problems += sorted(problems, key=lambda problem: (problem.file, problem.line))
 
     def _read_row(
-        self, place: tuple[str, int], cells: Mapping[str, str], folders: Sequence[AudioFolder], set_name: str
+        self, row: ClipRow, one: ClipSet, audio: _SetAudio, set_name: str
     ) -> tuple[str | None, list[_Fault]]:
         """Adds the clip of one row if nothing is wrong with it; its id, and everything that is."""
-        raw_id = cells["id"]
+        cells, place = row.cells, (row.file, row.line)
+        raw_id = cells.get("id", "")
         try:
-            parts = split_id(raw_id)
+            parts, audio_path = audio.find(row)
         except EscapingId as escape:
             return raw_id, [("escaping-id", f"the id {raw_id!r} {escape}; it is refused")]
         if not parts:
             return None, [("empty-id", "the id is empty")]
 
-        written_id = canonical_id(parts)
+        written_id = one.id_prefix + canonical_id(parts)
+        if row.start and "id" not in cells:
+            written_id += f"@{row.start:.3f}"
         text = cells.get("normalized_text") or cells.get("text") or ""
         ipa = cells.get("ipa") or None
-        written_language = cells.get("language") or self._default_language
+        written_language = cells.get("language") or one.language or self._default_language
         language = self._known_language(written_language)
-        speaker = self._speaker(written_id, cells)
-        audio_path = next(filter(None, (folder.find(parts) for folder in folders)), None)
-        clip_id = f"{set_name}/{written_id}" if self._is_of_both(written_id, audio_path, place) else written_id
+        speaker = self._speaker(written_id, cells, one)
+        clip_id = f"{set_name}/{written_id}" if self._is_of_both(written_id, audio_path) else written_id
 
         faults: list[_Fault] = self._named_before(("id", clip_id), place)
         if not _has_content(text) and not _has_content(ipa or ""):
@@ -270,19 +305,20 @@ class _Reader:
             reason = "speaker_pattern does not match" if self._pattern else "the speaker column is empty for"
             faults.append(("no-speaker", f"{reason} {written_id!r}"))
         if audio_path is None:
-            searched = " or ".join(dict.fromkeys(folder.path for folder in folders))
-            faults.append(("missing-audio", f"no audio file for {written_id!r} in {searched}"))
+            faults.append(("missing-audio", audio.missing(row, written_id)))
         elif not faults:
-            faults += self._named_before(("audio file", audio_path), place)
+            recording = f"{audio_path}@{row.start:.3f}" if row.start else audio_path
+            faults += self._named_before(("audio file", recording), place)
         if not faults and audio_path and speaker and language:
-            self.clips.append(Clip(clip_id, audio_path, text, speaker, language, ipa, *place))
+            part = (row.start, row.duration)
+            self.clips.append(Clip(clip_id, audio_path, text, speaker, language, ipa, *place, *part))
         return clip_id, faults
 
-    def _is_of_both(self, clip_id: str, audio_path: str | None, place: tuple[str, int]) -> bool:
-        """Whether the other metadata file has this id too, for another recording."""
-        if self._first.get(("id", clip_id), place)[0] == place[0]:
+    def _is_of_both(self, clip_id: str, audio_path: str | None) -> bool:
+        """Whether a set before has this id too, for another recording."""
+        if clip_id not in self._ids_before:
             return False
-        other = self._audio_of.get(clip_id)
+        other = self._audio_before.get(clip_id)
         # Two folders may well hold links to one file, and what is trained on must not be validated with.
         return not (other and audio_path and _is_same_file(other, audio_path))
 
@@ -293,13 +329,13 @@ class _Reader:
         where = f"line {first[1]}" if first[0] == place[0] else f"{first[0]}:{first[1]}"
         return [("duplicate-id", f"the {what[0]} {what[1]!r} is already that of {where}")]
 
-    def _speaker(self, clip_id: str, cells: Mapping[str, str]) -> str | None:
+    def _speaker(self, clip_id: str, cells: Mapping[str, str], one: ClipSet) -> str | None:
         if cells.get("speaker"):
             return cells["speaker"]
         if self._pattern is not None:
             match = self._pattern.search(clip_id)
             return match.group(1 if self._pattern.groups else 0) or None if match else None
-        return None if "speaker" in cells else DEFAULT_SPEAKER
+        return one.speaker or (None if "speaker" in cells else DEFAULT_SPEAKER)
 
     def _known_language(self, code: str) -> str | None:
         if code not in self._languages:
@@ -318,6 +354,55 @@ class _Reader:
             except OSError as error:
                 raise DataError(f"{path}: cannot be listed: {error.strerror}") from error
         return self._folders[path]
+
+
+class _SetAudio:
+    """Finds the audio of the clips of one set."""
+
+    def __init__(self, one: ClipSet, folders: Sequence[AudioFolder]) -> None:
+        self._folders = folders
+        self._written = WrittenPaths(folders, os.path.dirname(one.path))
+        self._below = None if one.search_below is None else AudioTree(one.search_below)
+
+    def find(self, row: ClipRow) -> tuple[tuple[str, ...], str | None]:
+        """The parts of a clip's id, none if it is empty, and its audio file, or None.
+
+        Raises:
+            EscapingId: the id names something outside the data folder.
+        """
+        cells = row.cells
+        if "audio" not in cells:
+            return self._find_by_id(split_id(cells["id"]), row)
+        inside, path = self._written.find(cells["audio"])
+        return (split_id(cells["id"]) if "id" in cells else inside), path or self._search(inside[-1:])
+
+    def missing(self, row: ClipRow, clip_id: str) -> str:
+        """Says that a clip has no audio file, and where one was looked for."""
+        if self._below is not None:
+            found = self._below.find(split_id(row.cells.get("audio") or row.cells.get("id", ""))[-1:])
+            if len(found) > 1:
+                return f"several audio files for {clip_id!r}: {found[0]} and {found[1]}; set wavs_dir to one folder"
+        named = f" ({row.cells['audio']!r})" if "audio" in row.cells else ""
+        searched = " or ".join(dict.fromkeys(folder.path for folder in self._folders))
+        return f"no audio file for {clip_id!r}{named} in {searched}"
+
+    def _find_by_id(self, parts: tuple[str, ...], row: ClipRow) -> tuple[tuple[str, ...], str | None]:
+        if not parts or row.audio_path is not None:
+            return parts, row.audio_path or None
+        path = self._look_for(parts)
+        if path is None and any("\\" in part for part in parts):
+            from_windows = split_id("/".join(parts).replace("\\", "/"))
+            path = self._look_for(from_windows)
+            return (from_windows if path else parts), path
+        return parts, path
+
+    def _look_for(self, parts: tuple[str, ...]) -> str | None:
+        found = (folder.find(parts) for folder in self._folders if parts)
+        return next(filter(None, found), None) or self._search(parts)
+
+    def _search(self, parts: tuple[str, ...]) -> str | None:
+        found = self._below.find(parts) if self._below is not None and parts else []
+        return found[0] if len(found) == 1 else None
 
 
 def _set_name(path: str, training: str) -> str:

@@ -1,7 +1,10 @@
 """One metadata file: from bytes to rows of named cells.
 
-The file is text in UTF-8 with one clip a line and `|` between columns: `id|text`, `id|text|normalised`, or
-any columns named by a header row. It is not CSV: a quote is a quote, and a `|` cannot be part of a text.
+The file is text with one clip a line and `|` between columns: `id|text`, `id|text|normalised`, or any columns named
+by a header row. It is not CSV: a quote is a quote, and a `|` cannot be part of a text.
+
+Where the first line has no `|`, tabs may separate the columns instead, or, under a header row, commas or semicolons
+as in CSV, where quotes enclose a cell. A cell that goes on in the next line is not read.
 
 Nothing in a file raises anything but `DataError`, and that only where all its lines are meaningless. A line
 that cannot be used by itself becomes a `Problem`. What the cells mean is for `metadata` to say.
@@ -9,13 +12,13 @@ that cannot be used by itself becomes a `Problem`. What the cells mean is for `m
 
 from __future__ import annotations
 
-import codecs
+import csv
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from myxtts.data.clips import Problem
+from myxtts.data.clips.text_lines import read_lines
 from myxtts.errors import DataError
 
 # Names a header row may use, and the column each one means.
@@ -31,7 +34,27 @@ COLUMN_NAMES = {
     "ipa": "ipa",
     "phonemes": "ipa",
 }
-COLUMNS_WITHOUT_HEADER = ["id", "text", "normalized_text"]
+# Names in a header row without `id` and `audio_file`: those of Common Voice, and what tables of audio are made with.
+OTHER_COLUMN_NAMES = {name: column for name, column in COLUMN_NAMES.items() if column != "id"} | {
+    "path": "audio",
+    "audio": "audio",
+    "audio_path": "audio",
+    "audio_filepath": "audio",
+    "file": "audio",
+    "filename": "audio",
+    "file_name": "audio",
+    "wav": "audio",
+    "wav_path": "audio",
+    "sentence": "text",
+    "transcript": "text",
+    "transcription": "text",
+    "speaker_id": "speaker",
+    "client_id": "speaker",
+    "locale": "language",
+    "lang": "language",
+}
+COLUMNS_WITHOUT_HEADER = ("id", "text", "normalized_text")
+TEXT_COLUMNS = {"text", "normalized_text", "ipa"}
 
 
 @dataclass(frozen=True)
@@ -42,21 +65,27 @@ class MetadataFile:
         rows: line number (from 1) and cells by column, without the white space around them.
         problems: one for each line that is not a row.
         notes: what a person may want to know about the file.
+        has_header: its first line names the columns.
     """
 
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    has_header: bool = False
 
 
-def read_metadata_file(path: str) -> MetadataFile:
+def read_metadata_file(path: str, first_bytes: int | None = None) -> MetadataFile:
     """Reads one file.
 
+    Args:
+        path: of the file.
+        first_bytes: look only at the beginning of the file.
+
     Raises:
-        DataError: the file cannot be read, is UTF-16, has no `|`, or has a header that cannot be used.
+        DataError: the file cannot be read, has no separator, or has a header that cannot be used.
     """
     content = MetadataFile()
-    lines = _split_lines(path, content.problems)
+    separator, lines = _split_lines(path, content.problems, first_bytes)
     if not lines:
         return content
     if not any(len(cells) > 1 for _, cells in lines):
@@ -64,8 +93,10 @@ def read_metadata_file(path: str) -> MetadataFile:
             f"{path}:{lines[0][0]}: no line has a '|', which separates the columns of metadata, as in id|text"
         )
     first_line, first_cells = lines[0]
-    if {"id", "audio_file"} & {cell.casefold() for cell in first_cells}:
-        columns = _read_header(path, first_line, first_cells, content.notes)
+    names = header_names(first_cells)
+    if names:
+        columns: Sequence[str] = _read_header(path, first_line, first_cells, names, content.notes)
+        content = replace(content, has_header=True)
         widths = {len(columns)}
         lines = lines[1:]
     else:
@@ -84,47 +115,67 @@ def read_metadata_file(path: str) -> MetadataFile:
         if len(cells) in widths:
             content.rows.append((line, dict(zip(columns, cells, strict=False))))
         else:
-            content.problems.append(_wrong_width(path, line, len(cells), widths))
+            content.problems.append(_wrong_width(path, line, len(cells), widths, separator))
     return content
 
 
-def _split_lines(path: str, problems: list[Problem]) -> list[tuple[int, list[str]]]:
-    """The cells of the lines that are not blank; a line that is not UTF-8 is a problem."""
+def header_names(cells: Sequence[str]) -> Mapping[str, str]:
+    """What the names in a header row mean; nothing if these are the cells of a clip."""
+    written = {cell.casefold() for cell in cells}
+    if {"id", "audio_file"} & written:
+        return COLUMN_NAMES
+    columns = {OTHER_COLUMN_NAMES.get(name) for name in written}
+    return OTHER_COLUMN_NAMES if "audio" in columns and columns & TEXT_COLUMNS else {}
+
+
+def _split_lines(
+    path: str, problems: list[Problem], first_bytes: int | None
+) -> tuple[str, list[tuple[int, list[str]]]]:
+    """What separates the columns, and the cells of the lines; a line that cannot be decoded is a problem."""
+    lines = read_lines(path, problems, first_bytes)
+    separator = _separator([line for _, line in lines])
+    return separator, [(number, [cell.strip() for cell in _cells(line, separator)]) for number, line in lines]
+
+
+def _separator(lines: Sequence[str]) -> str:
+    if not lines or "|" in lines[0]:
+        return "|"
+    for separator in "\t,;":
+        if header_names([cell.strip() for cell in _cells(lines[0], separator)]):
+            return separator
+    # A text has commas, too; without a header row there is no telling.
+    return "\t" if "\t" in lines[0] and not any("|" in line for line in lines) else "|"
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    if separator in "|\t":
+        return line.split(separator)
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError(f"{path}: is UTF-16; save it as UTF-8")
-    lines = []
-    for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            message = f"not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line"
-            problems.append(Problem("undecodable-text", message, path, number))
-            continue
-        if text.strip():
-            lines.append((number, [cell.strip() for cell in text.split("|")]))
-    return lines
+        return next(csv.reader([line], delimiter=separator), [""])
+    except csv.Error:
+        return [line]
 
 
-def _read_header(path: str, line: int, header: Sequence[str], notes: list[str]) -> list[str]:
-    columns = [COLUMN_NAMES.get(name.casefold(), "") for name in header]
+def _read_header(
+    path: str, line: int, header: Sequence[str], names: Mapping[str, str], notes: list[str]
+) -> list[str]:
+    columns = [names.get(name.casefold(), "") for name in header]
     unused = [name for name, column in zip(header, columns, strict=True) if not column]
     if unused:
         notes.append(f"{path}:{line}: nothing reads the column {', '.join(map(repr, unused))}")
     twice = sorted(name for name, times in Counter(columns).items() if name and times > 1)
     if twice:
         raise DataError(f"{path}:{line}: the header names the column '{twice[0]}' more than once")
-    if not {"text", "normalized_text", "ipa"} & set(columns):
+    if not TEXT_COLUMNS & set(columns):
         raise DataError(f"{path}:{line}: the header has no column 'text'; it names {', '.join(map(repr, header))}")
     return columns
 
 
-def _wrong_width(path: str, line: int, cells: int, widths: set[int]) -> Problem:
+def _wrong_width(path: str, line: int, cells: int, widths: set[int], separator: str) -> Problem:
     counted = f"{cells} column{'s' * (cells != 1)} where {' or '.join(map(str, sorted(widths)))} are expected"
     if cells > max(widths):
-        message = f"{counted}: a '|' inside the text? It separates columns and cannot be part of one"
+        cannot = "cannot be part of one" if separator in "|\t" else "is part of one only inside quotes"
+        name = "tab" if separator == "\t" else f"'{separator}'"
+        message = f"{counted}: a {name} inside the text? It separates columns and {cannot}"
         return Problem("pipe-in-text", message, path, line)
     return Problem("wrong-columns", counted, path, line)

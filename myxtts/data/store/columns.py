@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -79,9 +80,22 @@ class ClipSource:
         return "mtime" in self.index_entries
 
 
+# What a worker is given of a clip's audio: the file; or the file and its part, from where and how long, in seconds.
+AudioItem = str | Sequence[Any]
+
+
+def is_part(clip: Clip) -> bool:
+    """Whether a clip is a part of its audio file, as far as its metadata says."""
+    return bool(clip.start) or clip.duration is not None
+
+
+def _audio_item(clip: Clip) -> AudioItem:
+    return (clip.audio_path, clip.start, clip.duration) if is_part(clip) else clip.audio_path
+
+
 AUDIO = ClipSource(
     "audio",
-    lambda clip: clip.audio_path,
+    _audio_item,
     {"size": "source_size", "mtime": "source_mtime_ns", "content": "source_hash"},
 )
 TEXT = ClipSource("text", lambda clip: (clip.text, clip.language, clip.ipa), {"content": "text_hash"})
@@ -131,16 +145,16 @@ class MelComputer:
         self._dtype = MEL_DTYPES[dtype]
         self._settings = MelSettings(**settings)
 
-    def compute(self, items: Sequence[str]) -> Iterator[ClipRows | str]:
-        """One result per path, in order."""
-        for path in items:
-            yield rows_or_reason(self._compute, path)
+    def compute(self, items: Sequence[AudioItem]) -> Iterator[ClipRows | str]:
+        """One result per item, in order."""
+        for item in items:
+            yield rows_or_reason(self._compute, item)
 
-    def _compute(self, path: str) -> ClipRows:
-        audio, source = read_stamped(path, self._settings.sample_rate)
+    def _compute(self, item: AudioItem) -> ClipRows:
+        audio, source = read_stamped(item, self._settings.sample_rate)
         mel = log_mel(trim(audio, self._settings), self._settings)
         if not len(mel):
-            raise AudioError(f"{path}: the audio is too short for a single frame")
+            raise _too_short(item)
         return ClipRows(np.ascontiguousarray(mel, self._dtype), source)
 
 
@@ -155,17 +169,17 @@ class AudioComputer:
     def __init__(self, **settings: Any) -> None:
         self._settings = MelSettings(**settings)
 
-    def compute(self, items: Sequence[str]) -> Iterator[ClipRows | str]:
-        """One result per path, in order."""
-        for path in items:
-            yield rows_or_reason(self._compute, path)
+    def compute(self, items: Sequence[AudioItem]) -> Iterator[ClipRows | str]:
+        """One result per item, in order."""
+        for item in items:
+            yield rows_or_reason(self._compute, item)
 
-    def _compute(self, path: str) -> ClipRows:
-        audio, source = read_stamped(path, self._settings.sample_rate)
+    def _compute(self, item: AudioItem) -> ClipRows:
+        audio, source = read_stamped(item, self._settings.sample_rate)
         audio = trim(audio, self._settings)
         frames = self._settings.frames(len(audio))
         if not frames:
-            raise AudioError(f"{path}: the audio is too short for a single frame")
+            raise _too_short(item)
         samples = to_pcm16(audio[: frames * self._settings.hop_length])
         return ClipRows(np.ascontiguousarray(samples, AUDIO_DTYPE), source)
 
@@ -204,19 +218,34 @@ def columns_of(config: DataConfig) -> list[ColumnEntry]:
     return [entry for entry in COLUMNS.values() if entry.wanted(config)]
 
 
-def read_stamped(path: str, sample_rate: int) -> tuple[np.ndarray, AudioStamp]:
+def read_stamped(item: AudioItem, sample_rate: int) -> tuple[np.ndarray, AudioStamp]:
     """A clip's samples, float32 [n], and the file they come from.
 
     Raises:
         AudioError: the file cannot be read, or changes meanwhile.
         OSError: it cannot be opened.
     """
-    stamp = read_stamp(path)
-    audio = read_audio(path, sample_rate)
-    status = os.stat(path)
-    if (status.st_size, status.st_mtime_ns) != stamp[:2]:
+    if isinstance(item, str):
+        path, stamp = item, read_stamp(item)
+        audio = read_audio(path, sample_rate)
+    else:
+        path = item[0]
+        stamp = _stamp_of_parts(path, *_size_and_time(path))
+        audio = read_audio(path, sample_rate, *item[1:])
+    if _size_and_time(path) != stamp[:2]:
         raise AudioError(f"{path}: changed while it was read")
     return audio, stamp
+
+
+@lru_cache(maxsize=1)
+def _stamp_of_parts(path: str, size: int, mtime_ns: int) -> AudioStamp:
+    """The stamp of a file that a worker reads part by part, and hashes once."""
+    return read_stamp(path)
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
 
 def read_stamp(path: str) -> AudioStamp:
@@ -250,6 +279,11 @@ def token_settings(settings: TextSettings) -> dict[str, Any]:
     """The settings as `TokenComputer` takes them."""
     lexicons = {language: os.fspath(path) for language, path in settings.lexicons.items()}
     return vars(settings) | {"lexicons": lexicons, "extra_languages": list(settings.extra_languages)}
+
+
+def _too_short(item: AudioItem) -> AudioError:
+    path = item if isinstance(item, str) else item[0]
+    return AudioError(f"{path}: the audio is too short for a single frame")
 
 
 def _token_rows(text: tuple[str, str, str | None], ids: np.ndarray) -> ClipRows:

@@ -21,7 +21,7 @@ from myxtts.config.config import DataConfig
 from myxtts.data.clips import Clip, Problem, number_names
 from myxtts.data.clips.audio_headers import in_threads
 from myxtts.data.clips.metadata import Metadata, read_metadata
-from myxtts.data.store.columns import AUDIO, COLUMNS, TEXT, read_stamp
+from myxtts.data.store.columns import AUDIO, COLUMNS, TEXT, is_part, read_stamp
 from myxtts.data.store.feature_store import FeatureStore, Verify
 from myxtts.data.store.folder import StorageError
 from myxtts.data.store.format import FailedClip, NewerStoreError
@@ -284,8 +284,11 @@ class BuildJob:
 
 
 def clip_key(clip: Clip, prefix: str) -> int:
-    """xxh3-64 of the id and the audio file's path, which is relative if the file lies below `prefix`."""
+    """xxh3-64 of the id and the audio file's path, which is relative if the file lies below `prefix`; and of the part
+    of the file, if the clip is one."""
     path = os.fsencode(clip.audio_path.removeprefix(prefix))
+    if is_part(clip):
+        path += f"\0{clip.start!r}\0{clip.duration!r}".encode()
     return xxhash.xxh3_64_intdigest(clip.id.encode("utf-8") + b"\0" + path)
 
 

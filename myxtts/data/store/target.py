@@ -185,6 +185,8 @@ def settings_of(config: DataConfig, entries: Sequence[ColumnEntry], root: str | 
     outside of it; a store inside moves with its data set."""
     settings = {entry.section: entry.fingerprint(config) for entry in entries}
     settings["data"] = {"root": root, "sets": metadata_sets(config)}
+    if config.data_layout != "auto":
+        settings["data"]["layout"] = config.data_layout
     return json.loads(json.dumps(settings))  # as a manifest gives them back
 
 
