@@ -25,7 +25,7 @@ from myxtts.inference.word_times import WordTime, spoken_frames
 from myxtts.text.languages import known_language
 from myxtts.text.markup import LONGEST_PAUSE, Markup, Segment
 from myxtts.text.normalization import normalize
-from myxtts.text.spoken_words import SpokenWords, has_sound, written_words
+from myxtts.text.spoken_words import SpokenWords, written_words
 from myxtts.text.symbols import GROUPS
 from myxtts.text.tokenizer import Tokenizer
 
@@ -156,11 +156,18 @@ def plan_speech(markup: Markup, tokenizer: Tokenizer, speed: float = 1.0, voices
             ignored[f"a rate beyond {SLOWEST:g} to {FASTEST:g}"] = None
         for spoken in pieces:
             pause = spoken.piece.pause / segment_speed
-            if has_sound(spoken.symbols):
-                ids = tokenizer.encode_symbols(spoken.symbols)
+            tokens, symbol_of_token = tokenizer.encode_symbols(spoken.symbols)
+            if _is_speakable(tokenizer.decode(tokens)):
                 utterances.append(
                     PlannedUtterance(
-                        spoken.piece.text, spoken.symbols, *ids, spoken.paragraph, spoken.place, segment_speed, pause
+                        spoken.piece.text,
+                        spoken.symbols,
+                        tokens,
+                        symbol_of_token,
+                        spoken.paragraph,
+                        spoken.place,
+                        segment_speed,
+                        pause,
                     )
                 )
             elif utterances:  # marks alone have their pause, after what was said before them
@@ -182,6 +189,11 @@ def plan_speech(markup: Markup, tokenizer: Tokenizer, speed: float = 1.0, voices
     utterances[0].silence_before = lead
     utterances[-1].pause = 0.0
     return SpeechPlan(tuple(utterances), tuple(ignored))
+
+
+def _is_speakable(symbols: Sequence[str]) -> bool:
+    """Whether any symbol is a letter, digit or phoneme that the table has: punctuation alone is not spoken."""
+    return any(len(symbol) == 1 and symbol.isalnum() for symbol in symbols)
 
 
 @dataclass(frozen=True)

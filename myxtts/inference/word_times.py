@@ -7,11 +7,14 @@ import json
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from myxtts.errors import UsageError
+
+_FRAMES_BETWEEN_WORDS = 3  # a blank, a space, a blank
 
 # A cue is what is shown at once: two lines that can be read in a few seconds.
 _LINE = 42  # characters
@@ -63,18 +66,23 @@ class Cue:
 def spoken_frames(owners: np.ndarray, alignment: np.ndarray) -> dict[int, tuple[int, int]]:
     """The frames of each word: from its first one, up to and not including the second number.
 
+    Between two words stand a space and blanks. In fluent speech nothing is heard of them, but the alignment gives
+    each at least a frame, so that the word has begun by then.
+
     Args:
-        owners: int32 [T], the word of each token that has a sound; -1 for blanks, spaces and marks.
-        alignment: int32 [F], the token of each frame; rising.
+        owners: int32 [T], the word of each token that has a sound, never falling; -1 for blanks, spaces and marks.
+        alignment: int32 [F], the token of each frame; never falling.
     """
     frames = np.bincount(alignment, minlength=len(owners))
     ends = np.cumsum(frames)
     starts = ends - frames
     spans: dict[int, tuple[int, int]] = {}
-    for token in np.flatnonzero(owners >= 0).tolist():
-        word = int(owners[token])
-        first = spans[word][0] if word in spans else int(starts[token])
-        spans[word] = (first, int(ends[token]))
+    before = 0
+    for word, tokens in groupby(np.flatnonzero(owners >= 0).tolist(), key=lambda token: int(owners[token])):
+        own = list(tokens)
+        first = max(before, int(starts[own[0]]) - _FRAMES_BETWEEN_WORDS)
+        before = min(int(ends[own[-1]]) + 1, len(alignment))
+        spans[word] = (first, before)
     return spans
 
 

@@ -175,9 +175,7 @@ class _Library:
             if event.type == _LAST_EVENT:
                 break
             if event.type == _WORD_EVENT:
-                self.words.append(
-                    WordEvent(event.text_position - 1, event.length, event.sample / self.sample_rate)
-                )
+                self.words.append(WordEvent(event.text_position - 1, event.length, event.sample / self.sample_rate))
         return 0
 
     def list_voices(self, languages: bytes | None) -> list[Voice]:

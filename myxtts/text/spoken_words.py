@@ -140,7 +140,8 @@ class SpokenWords:
 
     def has_sound(self, written: str, language: str) -> bool:
         """Whether a written word, by itself, is more than punctuation."""
-        return has_sound(self._symbols_alone([_normalized_alone(written, language)], language)[0])
+        symbols = self._symbols_alone([_normalized_alone(written, language)], language)[0]
+        return any(symbol.isalnum() for symbol in symbols)
 
     def _symbols_alone(self, parts: Sequence[str], language: str) -> list[str]:
         if len(self._alone) > _MOST_WORDS:
@@ -149,11 +150,6 @@ class SpokenWords:
         for part, symbols in zip(new, self._tokenizer.transcribe(new, language), strict=True):
             self._alone[language, part] = symbols
         return [self._alone[language, part] for part in parts]
-
-
-def has_sound(symbols: str) -> bool:
-    """Whether any symbol is a letter, a digit or a phoneme: punctuation alone is not spoken."""
-    return any(symbol.isalnum() for symbol in symbols)
 
 
 @lru_cache(maxsize=_MOST_WORDS)
