@@ -24,6 +24,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count as count_from
 
 import numpy as np
 
@@ -171,7 +172,7 @@ class _Library:
     ) -> int:
         if samples and count:
             self.chunks.append(ctypes.string_at(samples, 2 * count))
-        for event in events:
+        for event in map(events.__getitem__, count_from()):  # the array ends with an event of its own kind
             if event.type == _LAST_EVENT:
                 break
             if event.type == _WORD_EVENT:
