@@ -20,6 +20,7 @@ _MOST_CELLS = 2_000_000
 _CELLS_WITHOUT_ANCHORS = 200_000
 
 _VOWELS = frozenset("aeiouyæøœɨʉɯɪʏʊɘɵɤəɛɜɞʌɔɐɶɑɒɚɝᵻàáâãäåèéêëìíîïòóôõöùúûüāēīōūаеёиоуыэюяاوی")
+_FLAPPED = frozenset("tdɾ")  # the sounds that American English makes one between vowels
 _MARKS = frozenset("ˈˌːˑ")
 _BEFORE_THEIR_SOUND = frozenset("ˈˌ")
 _NEVER = 9.0
@@ -227,6 +228,7 @@ def _cheapest(source: str, whole: str, weights: np.ndarray) -> list[int]:
     left_out = left.cost * weights
     # Little less than leaving out one character and adding the other: what is equal decides.
     change = np.where(left.vowel[:, None] == right.vowel[None, :], 1.7, 1.9)
+    change[left.flapped[:, None] & right.flapped[None, :]] = 1.0
     change[left.fixed[:, None] | right.fixed[None, :]] = _NEVER
     change[left.codes[:, None] == right.codes[None, :]] = 0.0
     added = np.concatenate([[0.0], np.cumsum(right.cost)])
@@ -258,6 +260,7 @@ class _Characters:
     def __init__(self, text: str) -> None:
         self.codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         self.vowel = np.array([character in _VOWELS for character in text])
+        self.flapped = np.array([character in _FLAPPED for character in text])
         marks = np.array([character in _MARKS for character in text])
         spaces = np.array([character.isspace() for character in text])
         self.fixed = marks | spaces  # these come and go, and never stand for another character
