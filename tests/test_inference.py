@@ -280,6 +280,52 @@ def test_a_text_is_normalised_once(speaker):
     assert [call["text"] for call in calls] == ["Dr. Who paid 3.50. Then he left.", "Alone?"]
 
 
+def test_words_have_times_in_the_whole_audio(speaker):
+    text = "[pause:1] Hello, Dr. Who. It cost $3.50!"
+    speech = speaker.synthesize(text)
+    assert [word.text for word in speech.words] == ["Hello", "Dr", "Who", "It", "cost", "$3.50"]
+    assert [text[word.first : word.last] for word in speech.words] == [word.text for word in speech.words]
+    first, second = speech.utterances
+    assert first.words + second.words == speech.words
+    assert 1 <= first.words[0].start < first.words[-1].end <= len(first.audio) / RATE - SENTENCE_PAUSE
+    assert len(first.audio) / RATE <= second.words[0].start < second.words[-1].end <= speech.seconds
+
+
+def test_marked_pauses_are_silence(speaker):
+    (utterance,) = speaker.synthesize("[pause:1] Fine. [pause:0.5]").utterances
+    hop = speaker.mel_settings.hop_length
+    assert len(utterance.audio) == RATE + len(utterance.mel) * hop + RATE // 2
+    assert not utterance.audio[:RATE].any()
+    assert not utterance.audio[-RATE // 2 :].any()
+
+
+def test_rate_and_volume_hold_for_their_part(speaker):
+    text = '<speak>Fine. <prosody rate="200%" volume="-20dB">Fine.</prosody></speak>'
+    first, second = speaker.synthesize(text).utterances
+    assert len(second.mel) / len(first.mel) == pytest.approx(0.5, abs=0.1)
+    assert np.abs(second.audio).max() < 0.3 * np.abs(first.audio).max()
+
+
+def test_a_named_voice_speaks_its_part(speaker, reference, caplog):
+    text = '<speak>Fine.<voice name="me">Fine.</voice></speak>'
+    plain, named = speaker.synthesize(text, voices={"me": reference}).utterances
+    assert not caplog.text
+    alone = speaker.synthesize("Fine.", reference_audio=reference).utterances[0]
+    np.testing.assert_allclose(named.mel, alone.mel, atol=1e-5)
+    assert not np.allclose(named.mel, plain.mel)
+
+
+def test_what_the_markup_has_and_the_speech_has_not_is_named(speaker, caplog):
+    speaker.synthesize('<speak><prosody pitch="high"><voice name="me">Fine.</voice></prosody></speak>')
+    assert "ignored in the markup: pitch of <prosody>, <voice> me" in caplog.text
+
+
+def test_another_language_inside_a_text_is_spoken_with_its_number(speaker):
+    first, second = speaker.synthesize('<speak>Fine. <lang xml:lang="de">Fine.</lang></speak>').utterances
+    np.testing.assert_array_equal(first.tokens, second.tokens)
+    assert not (len(first.mel) == len(second.mel) and np.allclose(first.mel, second.mel))
+
+
 @pytest.mark.parametrize(
     "raised", [None, RuntimeError("initialized"), ValueError("virtual")], ids=["free", "in use", "limited"]
 )

@@ -64,6 +64,18 @@ def test_a_voice_is_cloned_and_the_real_time_factor_reported(
     assert (tmp_path / "[bold]me.wav").is_file()
 
 
+def test_times_of_words_are_written(call_myxtts, checkpoint, reference, tmp_path):
+    path = tmp_path / "words.json"
+    text = '<speak>Hello <voice name="me">AT&amp;T</voice>.</speak>'
+    result = call_myxtts(
+        "synthesize", "--checkpoint", checkpoint, "--text", text, "--voice", f"me={reference}",
+        "--output", tmp_path / "out.wav", "--timestamps", path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "words.json: times of the words" in result.stdout.replace("\n", "")
+    assert [word["text"] for word in json.loads(path.read_text(encoding="utf-8"))["words"]] == ["Hello", "AT&T"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -79,6 +91,9 @@ def test_a_voice_is_cloned_and_the_real_time_factor_reported(
         (["--text", "a", "--seed", "5000000000"], 2, "Invalid value for '--seed'"),
         (["--text", "a", "--seed", "-1"], 2, "Invalid value for '--seed'"),
         (["--text", "a"], 1, "nowhere: no such folder"),
+        (["--text", "a", "--timestamps", "words.txt"], 2, "name it .json, .srt, .vtt"),
+        (["--text", "a", "--voice", "me"], 2, "should be NAME=FILE"),
+        (["--text", "a", "--voice", "me=gone.wav"], 1, "gone.wav: there is no such file"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(run_myxtts, tmp_path, arguments, code, message):
@@ -89,6 +104,21 @@ def test_what_is_wrong_is_said_in_one_line(run_myxtts, tmp_path, arguments, code
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out.wav").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "<speak>a"], "SSML, line 1: no element found"),
+        (["--text", "a < b", "--ssml"], "SSML, line 1"),
+        (["--text", "a [pause:99]"], "write seconds from 0 to 10"),
+    ],
+)
+def test_wrong_markup_is_said_before_tensorflow_is_loaded(run_myxtts, checkpoint, tmp_path, arguments, message):
+    result = run_myxtts("synthesize", "--checkpoint", checkpoint, *arguments, cwd=tmp_path)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_voice_is_not_cloned_without_a_reference(run_myxtts, checkpoint):

@@ -46,7 +46,8 @@ def test_pauses_follow_from_what_ends():
 
 
 def test_empty_lines_part_paragraphs_and_single_ones_do_not():
-    assert split_paragraphs("One\ntwo.\n\n \n Three.\n") == ["One two.", "Three."]
+    text = "One\ntwo.\n\n \n Three.\n"
+    assert [text[start:stop].strip() for start, stop in split_paragraphs(text)] == ["One\ntwo.", "Three."]
 
 
 def test_a_long_sentence_is_cut_at_clauses():

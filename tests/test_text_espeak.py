@@ -163,3 +163,13 @@ def _each_alone(jobs: list[tuple[str, str]]) -> list[str]:
         timeout=1800,
     )
     return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_speech_says_when_its_words_begin():
+    espeak = Espeak()
+    text = "It was é, and 25 dogs ate it."
+    audio, words = espeak.speak_words(text, "en")
+    starts = {text[word.place : word.place + word.length]: word.seconds for word in words}
+    assert {"It", "was", "é", "25", "dogs", "ate", "it"} <= starts.keys()
+    assert [word.seconds for word in words] == sorted(word.seconds for word in words)
+    assert 0 <= starts["It"] < starts["dogs"] < starts["it"] < len(audio) / espeak.sample_rate

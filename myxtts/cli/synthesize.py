@@ -39,6 +39,16 @@ class SpeechOptions:
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture (PNG) of the mel and the alignment to this file.")
     ] = None
+    timestamps: Annotated[
+        Path | None, typer.Option(help="Write when each word is spoken to this file: .json, .srt or .vtt.")
+    ] = None
+    ssml: Annotated[
+        bool, typer.Option("--ssml", help="The text is SSML; without this option, if it begins with <speak.")
+    ] = False
+    voice: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help='Recording of a voice that <voice name="NAME"> asks for; repeatable.'),
+    ] = None
     config: Annotated[
         Path | None, typer.Option(help="Fail if the checkpoint was trained with another configuration.")
     ] = None
@@ -70,7 +80,7 @@ def clone_voice(
 def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     # Report what is wrong with the options before TensorFlow takes seconds to load.
     text = _given_text(speech.text, speech.text_file)
-    output, plot = speech.output, speech.plot
+    output, plot, timestamps = speech.output, speech.plot, speech.timestamps
     check_wav_path(output)
     if plot is not None and not plot.parent.is_dir():
         raise UsageError(f"{plot}: the folder {plot.parent} does not exist")
@@ -79,21 +89,29 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     from myxtts.config.config import XTTSConfig
     from myxtts.inference.plot import plot_speech, require_plotting
     from myxtts.inference.vocoder import find_vocoder
+    from myxtts.inference.word_times import check_timestamps_file, write_timestamps
     from myxtts.models.checkpoint import read_checkpoint
+    from myxtts.text.markup import parse_markup
 
-    if reference is not None:
-        audio_info(reference)
+    voices = dict(_name_and_file(entry) for entry in speech.voice or ())
+    for recording in (reference, *voices.values()):
+        if recording is not None:
+            audio_info(recording)
+    if timestamps is not None:
+        check_timestamps_file(timestamps)
     if plot is not None:
         require_plotting()
     config = None if speech.config is None else XTTSConfig.from_yaml(speech.config)
     checkpoint = read_checkpoint(speech.checkpoint)
     find_vocoder(speech.vocoder, MelSettings.from_config(checkpoint.config.data), checkpoint.path)
+    language = speech.language or checkpoint.config.data.language
+    markup = parse_markup(text, language, ssml=speech.ssml or None)
 
     start_tensorflow()
     from myxtts.inference.xtts_inference import XTTSInference
 
     speaker = XTTSInference(checkpoint, config, speech.vocoder)
-    stream = speaker.stream(text, reference, speech.language, speech.speed, speech.seed)
+    stream = speaker.stream(markup, reference, speed=speech.speed, seed=speech.seed, voices=voices)
     utterances = _write(output, stream, speaker.sample_rate)
     if plot is not None:
         symbols = [speaker.tokenizer.decode(utterance.tokens) for utterance in utterances]
@@ -101,6 +119,9 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
         plot_speech(plot, utterances, symbols, settings.hop_length / settings.sample_rate)
 
     seconds = sum(len(utterance.audio) for utterance in utterances) / speaker.sample_rate
+    if timestamps is not None:
+        words = [word for utterance in utterances for word in utterance.words]
+        write_timestamps(timestamps, words, seconds, markup.shown_between)
     compute = sum(utterance.compute_seconds for utterance in utterances)
     result: dict[str, Any] = {
         "output": str(output),
@@ -111,6 +132,7 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
         "compute_seconds": round(compute, 3),
         "real_time_factor": round(compute / seconds, 4),
         "plot": None if plot is None else str(plot),
+        "timestamps": None if timestamps is None else str(timestamps),
     }
 
     def render(console: Console) -> None:
@@ -120,6 +142,8 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
         )
         if plot is not None:
             console.print(f"{plot}: mel and alignment")
+        if timestamps is not None:
+            console.print(f"{timestamps}: times of the words")
 
     emit(result, render)
 
@@ -138,6 +162,13 @@ def _given_text(text: str | None, text_file: Path | None) -> str:
     if not text.strip():
         raise TextError("there is no text to speak" if text_file is None else f"{text_file}: no text in it")
     return text
+
+
+def _name_and_file(entry: str) -> tuple[str, Path]:
+    name, equals, path = entry.partition("=")
+    if not name.strip() or not equals or not path:
+        raise UsageError(f"--voice {entry}: should be NAME=FILE, e.g. --voice anna=anna.wav")
+    return name.strip(), Path(path)
 
 
 def check_wav_path(path: Path) -> None:

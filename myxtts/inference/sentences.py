@@ -48,9 +48,12 @@ class Piece:
     pause: float
 
 
-def split_paragraphs(text: str) -> list[str]:
-    """The parts between empty lines; single line breaks are spaces."""
-    return [" ".join(part.split()) for part in _PARAGRAPH.split(text) if part.strip()]
+def split_paragraphs(text: str) -> list[tuple[int, int]]:
+    """Where the parts between empty lines begin and end."""
+    ends = [(match.start(), match.end()) for match in _PARAGRAPH.finditer(text)]
+    starts = [0, *(stop for _, stop in ends)]
+    stops = [*(start for start, _ in ends), len(text)]
+    return [(start, stop) for start, stop in zip(starts, stops, strict=True) if text[start:stop].strip()]
 
 
 def split_sentences(paragraph: str, longest: int = 300) -> list[Piece]:
@@ -72,6 +75,15 @@ def split_sentences(paragraph: str, longest: int = 300) -> list[Piece]:
     if pieces:
         pieces[-1] = Piece(pieces[-1].text, PARAGRAPH_PAUSE)
     return pieces
+
+
+def pause_after(text: str) -> float:
+    """Seconds of silence after a text that is followed by more of its paragraph, by its last mark."""
+    text = text.rstrip()
+    places = _places(text, _SENTENCE)
+    if places and places[-1] == len(text):
+        return SENTENCE_PAUSE
+    return _pause_inside(text) if text else WORD_PAUSE
 
 
 def _parts(text: str, places: list[int]) -> list[str]:

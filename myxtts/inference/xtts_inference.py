@@ -6,8 +6,8 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,16 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import CheckpointError, TextError, UsageError
+from myxtts.errors import CheckpointError, UsageError
 from myxtts.inference.reference import reference_mels
-from myxtts.inference.sentences import Piece, split_paragraphs, split_sentences
+from myxtts.inference.speech_plan import PlannedUtterance, plan_speech
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
+from myxtts.inference.word_times import WordTime
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, differences, load_model
-from myxtts.text import TextSettings, Tokenizer, language_id, normalize
+from myxtts.text import TextSettings, Tokenizer, language_id
+from myxtts.text.markup import Markup, parse_markup
 
 logger = logging.getLogger(__name__)
-
-SLOWEST, FASTEST = 0.25, 4.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Utterance:
 
     Attributes:
         text: normalised.
-        audio: float32 [n], full scale ±1, with the pause after it.
-        mel: float32 [F, n_mels], natural log, without the pause.
+        audio: float32 [n], full scale ±1, with the pause after it, and one before it if the markup says so.
+        mel: float32 [F, n_mels], natural log, without pauses.
         tokens: int32 [T].
         alignment: int32 [F], the token of each frame.
         compute_seconds: computing time.
@@ -46,6 +46,12 @@ class Utterance:
     tokens: np.ndarray
     alignment: np.ndarray
     compute_seconds: float
+    _find_words: Callable[[], tuple[WordTime, ...]] = field(default=tuple, repr=False)
+
+    @functools.cached_property
+    def words(self) -> tuple[WordTime, ...]:
+        """When each written word is spoken, in seconds of the whole audio; computed when asked for."""
+        return self._find_words()
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,11 @@ class Synthesis:
     @property
     def seconds(self) -> float:
         return len(self.audio) / self.sample_rate
+
+    @property
+    def words(self) -> tuple[WordTime, ...]:
+        """When each written word is spoken."""
+        return tuple(word for utterance in self.utterances for word in utterance.words)
 
     @property
     def compute_seconds(self) -> float:
@@ -170,88 +181,84 @@ class XTTSInference:
 
     def synthesize(
         self,
-        text: str,
+        text: str | Markup,
         reference_audio: str | os.PathLike[str] | np.ndarray | None = None,
         language: str | None = None,
         speed: float = 1.0,
         seed: int = 0,
+        voices: Mapping[str, str | os.PathLike[str] | np.ndarray] | None = None,
     ) -> Synthesis:
         """Speaks a whole text. Arguments and errors are those of `stream`."""
-        utterances = tuple(self.stream(text, reference_audio, language, speed, seed))
+        utterances = tuple(self.stream(text, reference_audio, language, speed, seed, voices))
         audio = np.concatenate([utterance.audio for utterance in utterances])
         return Synthesis(audio, self.sample_rate, utterances)
 
     def stream(
         self,
-        text: str,
+        text: str | Markup,
         reference_audio: str | os.PathLike[str] | np.ndarray | None = None,
         language: str | None = None,
         speed: float = 1.0,
         seed: int = 0,
+        voices: Mapping[str, str | os.PathLike[str] | np.ndarray] | None = None,
     ) -> Iterator[Utterance]:
         """Speaks a text of any length; yields each sentence as soon as it is ready. Wrong arguments raise at once,
         not with the first sentence.
 
         Args:
-            text: as written; empty lines make longer pauses.
+            text: as written, with `[pause]` or as SSML (docs/markup.md); empty lines make longer pauses. Or what
+                `parse_markup` returned, which knows its language.
             reference_audio: a recording of the voice to speak with (a file, or float32 [n] at `sample_rate`);
                 None: the default voice.
             language: its code; None: the configuration's.
             speed: 2 is twice as fast.
             seed: with another seed the flow decoder speaks a little differently.
+            voices: recordings of the voices that SSML names.
+
+        What the markup has and the speech does not is named in a warning.
 
         Raises:
-            TextError: there is no text, or nothing in it can be spoken.
+            TextError: there is no text, nothing in it can be spoken, or its markup is wrong.
             AudioError: the recording is missing, not audio, silent, or shorter than a second.
             UsageError: an unknown language, or a speed out of range.
         """
-        if not SLOWEST <= speed <= FASTEST:
-            raise UsageError(f"speed should be between {SLOWEST:g} and {FASTEST:g} (got {speed:g})")
-        language = language or self.config.data.language
-        number = language_id(language, self.config.data.extra_languages)
-        pieces = self._pieces(text, language)
-        voice = self.voice(reference_audio)
-        return self._utterances(pieces, number, voice, speed, seed)
+        if isinstance(text, str):
+            text = parse_markup(text, language or self.config.data.language)
+        recordings = dict(voices or {})
+        plan = plan_speech(text, self.tokenizer, speed, recordings)
+        if plan.ignored:
+            logger.warning("ignored in the markup: %s", ", ".join(plan.ignored))
+        default = self.voice(reference_audio)
+        named = {utterance.voice for utterance in plan.utterances if utterance.voice in recordings}
+        spoken_by = {name: self.voice(recordings[name]) for name in named if name is not None}
+        pairs = [(utterance, spoken_by.get(utterance.voice or "", default)) for utterance in plan.utterances]
+        return self._utterances(pairs, seed)
 
-    def _utterances(
-        self, pieces: list[tuple[Piece, np.ndarray]], language: int, voice: np.ndarray, speed: float, seed: int
-    ) -> Iterator[Utterance]:
-        for position, (piece, tokens) in enumerate(pieces):
+    def _utterances(self, planned: list[tuple[PlannedUtterance, np.ndarray]], seed: int) -> Iterator[Utterance]:
+        spoken_samples = 0
+        frame_seconds = self.mel_settings.hop_length / self.mel_settings.sample_rate
+        for position, (utterance, voice) in enumerate(planned):
             start = time.perf_counter()
-            mel, alignment = self._speak(tokens, language, voice, speed, [seed, position])
-            mel = mel.numpy()
-            audio = self.vocoder(mel)
+            language = language_id(utterance.language, self.config.data.extra_languages)
+            mel, alignment = self._speak(utterance.tokens, language, voice, utterance.speed, [seed, position])
+            mel, alignment = mel.numpy(), alignment.numpy()
+            audio = self.vocoder(mel) * utterance.gain
             audio = audio / max(1.0, np.abs(audio).max(initial=0.0))  # beyond full scale it would crackle
-            last = position == len(pieces) - 1
-            pause = 0 if last else round(piece.pause / speed * self.sample_rate)
-            yield Utterance(
-                piece.text,
-                np.pad(audio, (0, pause)),
-                mel,
-                tokens,
-                alignment.numpy(),
-                time.perf_counter() - start,
+            before, after = (
+                round(seconds * self.sample_rate) for seconds in (utterance.silence_before, utterance.silence_after)
             )
-
-    def _pieces(self, text: str, language: str) -> list[tuple[Piece, np.ndarray]]:
-        if not text.strip():
-            raise TextError("there is no text to speak")
-        paragraphs = [normalize(paragraph, language) for paragraph in split_paragraphs(text)]
-        pieces = [piece for paragraph in paragraphs for piece in split_sentences(paragraph)]
-        texts = [piece.text for piece in pieces]
-        encoded = self.tokenizer.encode_batch(texts, [language] * len(pieces), normalized=True)
-        spoken = [(piece, tokens) for piece, tokens in zip(pieces, encoded, strict=True) if self._speakable(tokens)]
-        if self.tokenizer.unknown:
-            unknown = " ".join(sorted(self.tokenizer.unknown))
-            logger.warning("symbols the model does not know, spoken as best it can: %s", unknown)
-            self.tokenizer.unknown.clear()
-        if not spoken:
-            raise TextError(f"nothing to speak in '{text.strip()[:40]}': no letters or numbers of '{language}'")
-        return spoken
-
-    def _speakable(self, tokens: np.ndarray) -> bool:
-        """Whether any symbol is a letter, digit or phoneme: punctuation alone is not spoken."""
-        return any(len(symbol) == 1 and symbol.isalnum() for symbol in self.tokenizer.decode(tokens))
+            first_frame = (spoken_samples + before) / self.sample_rate
+            audio = np.pad(audio, (before, after))
+            spoken_samples += len(audio)
+            yield Utterance(
+                utterance.text,
+                audio,
+                mel,
+                utterance.tokens,
+                alignment,
+                time.perf_counter() - start,
+                functools.partial(utterance.words, alignment, frame_seconds, first_frame),
+            )
 
     def _speak_one(
         self, tokens: tf.Tensor, language: tf.Tensor, voice: tf.Tensor, speed: tf.Tensor, seed: tf.Tensor

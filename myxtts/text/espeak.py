@@ -24,6 +24,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count as count_from
 
 import numpy as np
 
@@ -48,6 +49,7 @@ _PHONEMES_AS_IPA = 2
 _SEPARATED = ord("|") << 8
 _POSITION_IS_CHARACTER = 1
 _RATE, _PITCH = 1, 3
+_LAST_EVENT, _WORD_EVENT = 0, 1
 
 
 class _VoiceStruct(ctypes.Structure):
@@ -67,6 +69,36 @@ class _VoiceStruct(ctypes.Structure):
         ("score", ctypes.c_int),
         ("spare", ctypes.c_void_p),
     ]
+
+
+class _EventStruct(ctypes.Structure):
+    """`espeak_EVENT` of speak_lib.h."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),  # from 1
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),  # milliseconds
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    ]
+
+
+@dataclass(frozen=True)
+class WordEvent:
+    """A word that espeak-ng begins to say.
+
+    Attributes:
+        place: of its first character in the text.
+        length: in characters.
+        seconds: from the start of the audio.
+    """
+
+    place: int
+    length: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -95,6 +127,7 @@ class _Library:
         self.lock = threading.RLock()
         self.voice: str | None = None
         self.chunks: list[bytes] = []
+        self.words: list[WordEvent] = []
         try:
             self.c = ctypes.CDLL(espeakng_loader.get_library_path())
             data = espeakng_loader.get_data_path()
@@ -126,15 +159,24 @@ class _Library:
         self.sample_rate = self.c.espeak_Initialize(_OUTPUT_SYNCHRONOUS, 0, data.encode(), _DO_NOT_EXIT)
         if self.sample_rate <= 0:
             raise MyXTTSError(f"espeak-ng does not start with its data in {data}")
-        signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+        signature = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_EventStruct)
+        )
         self.callback = signature(self._receive)  # kept: the library holds only a bare pointer to it
         self.c.espeak_SetSynthCallback(self.callback)
         # Breathy voices draw noise from a generator that initialising seeds with the time.
         self.c.espeak_ng_SetRandSeed(ctypes.c_long(1))
 
-    def _receive(self, samples: ctypes._Pointer[ctypes.c_short], count: int, _events: int) -> int:
+    def _receive(
+        self, samples: ctypes._Pointer[ctypes.c_short], count: int, events: ctypes._Pointer[_EventStruct]
+    ) -> int:
         if samples and count:
             self.chunks.append(ctypes.string_at(samples, 2 * count))
+        for event in map(events.__getitem__, count_from()):  # the array ends with an event of its own kind
+            if event.type == _LAST_EVENT:
+                break
+            if event.type == _WORD_EVENT:
+                self.words.append(WordEvent(event.text_position - 1, event.length, event.sample / self.sample_rate))
         return 0
 
     def list_voices(self, languages: bytes | None) -> list[Voice]:
@@ -243,6 +285,12 @@ class Espeak:
         Raises:
             UsageError: an unknown language or variant, or a rate or pitch out of range.
         """
+        return self.speak_words(text, voice, rate_wpm, pitch)[0]
+
+    def speak_words(
+        self, text: str, voice: str, rate_wpm: int = 175, pitch: int = 50
+    ) -> tuple[np.ndarray, list[WordEvent]]:
+        """What `speak` returns, and when each word of it begins. Arguments and errors are those of `speak`."""
         if not 80 <= rate_wpm <= 450:
             raise UsageError(f"rate_wpm is {rate_wpm}; espeak-ng speaks 80 to 450 words per minute")
         if not 0 <= pitch <= 100:
@@ -253,6 +301,7 @@ class Espeak:
             library.c.espeak_SetParameter(_RATE, rate_wpm, 0)
             library.c.espeak_SetParameter(_PITCH, pitch, 0)
             library.chunks.clear()
+            library.words.clear()
             encoded = text.translate(_SPOKEN).encode()
             status = library.c.espeak_Synth(
                 encoded, len(encoded) + 1, 0, _POSITION_IS_CHARACTER, 0, _TEXT_IS_UTF8, None, None
@@ -261,7 +310,7 @@ class Espeak:
                 raise MyXTTSError(f"espeak-ng could not speak with voice '{voice}' (status {status})")
             audio = np.frombuffer(b"".join(library.chunks), dtype=np.int16)
             library.chunks.clear()
-        return audio
+            return audio, list(library.words)
 
     def _phonemes(self, text: str, mode: int) -> str:
         """Phonemes in the current voice; the caller holds the lock."""

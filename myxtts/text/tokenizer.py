@@ -235,6 +235,21 @@ class Tokenizer:
             )
         return [self._letters(text, language) for text in texts]
 
+    def encode_symbols(self, symbols: str) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a string of symbols from `transcribe`, and the character that each of them stands for.
+
+        Returns:
+            Ids int32 [n], the same as those of `encode`, and places in `symbols` int32 [n]: -1 for begin, end and
+            blanks. A character that is taken apart has several ids.
+        """
+        table = PHONEME_IDS if self.symbols == "phonemes" else SYMBOL_IDS
+        ids = self._ids(symbols, table)
+        counts = [len(_known_parts(symbol, table) or (UNKNOWN,)) for symbol in symbols]
+        places = np.full(len(ids), -1, np.int32)
+        inside = slice(2, -1, 2) if self.settings.add_blank else slice(1, -1)
+        places[inside] = np.repeat(np.arange(len(symbols)), counts)
+        return ids, places
+
     def words(self, texts: Sequence[str], language: str) -> list[list[ReadWord]]:
         """The words of each normalised text: what is said, ezafe, and why. Of Persian phonemes; otherwise none.
 
@@ -294,13 +309,17 @@ class Tokenizer:
     def _with_unknown(self, symbols: str, table: dict[str, int]) -> list[int]:
         numbers: list[int] = []
         for symbol in symbols:
-            known = table.get(symbol)
-            parts = (known,) if known is not None else resolve(symbol, table)
+            parts = _known_parts(symbol, table)
             if parts is None:
                 self.unknown[symbol] += 1
                 parts = (UNKNOWN,)
             numbers.extend(parts)
         return numbers
+
+
+def _known_parts(symbol: str, table: dict[str, int]) -> tuple[int, ...] | None:
+    known = table.get(symbol)
+    return (known,) if known is not None else resolve(symbol, table)
 
 
 def _checked(ids: Iterable[int]) -> Iterable[int]:
