@@ -20,6 +20,7 @@ from myxtts.cli import (
     demo,
     diagnose,
     evaluate,
+    judge,
     make_corpus,
     monitor,
     output,
@@ -53,7 +54,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         verify_cache.verify_cache,
         text.text,
     ),
-    "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
+    "Voice": (train.train, evaluate.evaluate, judge.judge, synthesize.synthesize, synthesize.clone_voice),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }
 for _panel, _functions in _COMMANDS.items():

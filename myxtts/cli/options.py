@@ -25,6 +25,13 @@ run_option = partial(typer.Option, rich_help_panel="Run")
 
 CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of a checkpoint or of a training run.")]
 
+JudgesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judges", help="wer, dnsmos, similarity (separated by commas), or none; default: those that are installed."
+    ),
+]
+
 # The configuration keys that a switch sets.
 _SWITCHES: dict[str, dict[str, Any]] = {
     "disable_tf_native_loading": {"use_tf_native_loading": False},

@@ -115,6 +115,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
                 f"--checkpoint={folders.run}",
                 f"--data-path={folders.corpus}",
                 f"--sentences={size.sentences}",
+                "--judges=none",
                 _html(folders, "evaluation"),
             ),
         ),
@@ -130,7 +131,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None) -> list[Sta
         )
         listed.insert(1, Stage("voices", (*say, "--same-sentences", "--seed=1")))
         voices = ("evaluate", f"--checkpoint={folders.run}", f"--data-path={folders.voices}")
-        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}")))
+        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}", "--judges=none")))
         listed += [_speak("clone-voice", language, folders, reference) for language in size.languages]
     return listed
 

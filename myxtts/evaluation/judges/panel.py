@@ -55,12 +55,13 @@ class Judgements:
     groups: Mapping[str, Judgement]
     notes: tuple[str, ...] = ()
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """For people: the head, and a row for each group."""
-        rows = [
-            [name, str(group.clips), *(figure.text(group.figures.get(figure.name)) for figure in self.columns)]
-            for name, group in self.groups.items()
-        ]
+    def table(self, titles: Mapping[str, str] | None = None) -> tuple[list[str], list[list[str]]]:
+        """For people: the head, and a row for each group, under its name or the title that is given for it."""
+        names = titles or {}
+        rows = []
+        for name, group in self.groups.items():
+            values = [figure.text(group.figures.get(figure.name)) for figure in self.columns]
+            rows.append([names.get(name, name), str(group.clips), *values])
         return ["speech", "clips", *(figure.title for figure in self.columns)], rows
 
     def to_dict(self) -> dict[str, Any]:
