@@ -136,9 +136,8 @@ class JudgePanel:
         compared = () if isinstance(recordings, str) else recordings
         clips = [clip for group in groups.values() for clip in group]
         tasks: list[Task] = [self._task(clip, language, self.judges) for clip in clips]
-        tasks += [
-            self._task(clip, language, [one for one in self.judges if one.needs_recordings]) for clip in compared
-        ]
+        comparing = [judge for judge in self.judges if judge.needs_recordings]
+        tasks += [self._task(clip, language, comparing) for clip in compared]
         observed = self._listen(tasks, workers, progress or NoProgress())
         heard, others = dict[str, list[Observations]](), observed[len(clips) :]
         for name, group in groups.items():
@@ -160,12 +159,17 @@ class JudgePanel:
         return clip, spoken, [judge.name for judge in judges if _is_for(judge, clip, spoken)]
 
     def _listen(self, tasks: Sequence[Task], workers: int | None, progress: WorkProgress) -> list[Observations]:
-        progress.stage("judging", len(tasks))
+        places = [place for place, (_, _, judges) in enumerate(tasks) if judges]
+        progress.stage("judging", len(places))
 
         def done(clip: Speech) -> None:
             progress.advance(1, len(clip.audio) / clip.rate)
 
-        return listen(self.judges, tasks, workers or usable_cpus(), done)
+        found: list[Observations] = [{} for _ in tasks]
+        heard = listen(self.judges, [tasks[place] for place in places], workers or usable_cpus(), done)
+        for place, observations in zip(places, heard, strict=True):
+            found[place] = observations
+        return found
 
     def _judgement(
         self,
@@ -195,9 +199,8 @@ class JudgePanel:
                 notes.append(f"{judge.name}: only of clips whose text is known")
             unknown = sorted({language for _, language, _ in tasks if not _knows(judge, language)})
             if unknown:
-                notes.append(
-                    f"{judge.name}: knows {', '.join(sorted(judge.languages or ()))}, not {', '.join(unknown)}"
-                )
+                known = ", ".join(sorted(judge.languages or ()))
+                notes.append(f"{judge.name}: clips in {', '.join(unknown)} are left out, it knows only {known}")
         return notes
 
 
