@@ -144,12 +144,8 @@ class JudgePanel:
             heard[name], observed = observed[: len(group)], observed[len(group) :]
         known = (groups[recordings], heard[recordings]) if isinstance(recordings, str) else (compared, others)
         judgements = {name: self._judgement(group, heard[name], *known) for name, group in groups.items()}
-        columns = tuple(figure for judge in self.judges for figure in judge.figures)
-        # With one speaker there is nobody to take the voice for: no column of dashes.
-        used = tuple(
-            one for one in columns if any(group.figures[one.name] is not None for group in judgements.values())
-        )
-        return Judgements(used, judgements, (*self.missing, *self._notes(tasks[: len(clips)], bool(known[0]))))
+        columns = tuple(figure for judge in self.judges for figure in _shown(judge, judgements))
+        return Judgements(columns, judgements, (*self.missing, *self._notes(tasks[: len(clips)], bool(known[0]))))
 
     @staticmethod
     def _task(clip: Speech, language: str, judges: Sequence[type[Judge]]) -> Task:
@@ -237,6 +233,15 @@ def judge_speech(
     compared = [Speech(*clip) for clip in recordings]
     found = panel.judge({"clips": group}, language, compared, workers=workers, progress=progress)
     return found.groups.get("clips", Judgement(len(group), {}, {}, tuple({} for _ in group)))
+
+
+def _shown(judge: type[Judge], judgements: Mapping[str, Judgement]) -> list[Figure]:
+    """The figures of a judge to show. One that there cannot be, as the nearest of one speaker, is left out; what
+    could not be judged at all is shown as such."""
+    groups = list(judgements.values())
+    measured = {name for group in groups for name, value in group.figures.items() if value is not None}
+    judged_none = not any(group.judged[judge.name] for group in groups)
+    return [figure for figure in judge.figures if judged_none or figure.name in measured]
 
 
 def _is_for(judge: type[Judge], clip: Speech, language: str) -> bool:
