@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from small_judges import FirstWordJudge, LoudnessJudge
 from speech_like import RATE, sound
 from training_samples import BANDS, configure, small_model
 from watched_work import opened_files
@@ -25,6 +26,7 @@ from myxtts.errors import CheckpointError, DataError, UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.evaluate import Evaluator, evaluate
 from myxtts.evaluation.held_out import HeldOutData
+from myxtts.evaluation.judges import JudgePanel
 from myxtts.evaluation.report import write_page, write_samples
 from myxtts.evaluation.result import Evaluation
 from myxtts.evaluation.selection import LIKE_LENGTH, Selection
@@ -330,7 +332,7 @@ def test_the_command_prints_every_figure_as_json(
     page = tmp_path / "page.html"
     result = call_myxtts(
         "evaluate", "--checkpoint", checkpoint, "--data-path", data, "--subset", "all", "--sentences", "4",
-        "--candidates", "4", "--html", page, "--json",
+        "--candidates", "4", "--judges", "none", "--html", page, "--json",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     figures = json.loads(result.stdout)
@@ -345,11 +347,79 @@ def test_the_command_prints_every_figure_as_json(
 
 def test_the_command_reads_checkpoint_and_metadata_once(call_myxtts: MyXTTS, checkpoint: Path, data: Path) -> None:
     with opened_files() as times:
-        done = call_myxtts("evaluate", "--checkpoint", checkpoint, "--subset", "all", "--sentences", "2", "--json")
+        done = call_myxtts(
+            "evaluate",
+            "--checkpoint",
+            checkpoint,
+            "--subset",
+            "all",
+            "--sentences",
+            "2",
+            "--judges",
+            "none",
+            "--json",
+        )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["checkpoint"] == str(checkpoint)
     assert times(checkpoint / "model.npz") == 2  # for its checksum, and to load the weights
     assert times(data / "metadata.csv") == 1
+
+
+@pytest.fixture(scope="module")
+def judged(checkpoint: Path, data: Path) -> Evaluation:
+    panel = JudgePanel((LoudnessJudge, FirstWordJudge), ("other: not installed: pip install other",))
+    texts = ["A new sentence.", "Another <i>one</i>.", "And a third.", "The fourth.", "Number five."]
+    return evaluate(checkpoint, data, sentences=3, candidates=2, subset="all", texts=texts, panel=panel)
+
+
+def test_judges_hear_recording_ceiling_and_ours(judged: Evaluation) -> None:
+    figures = judged.to_dict()
+    judges = figures["judges"]
+    assert set(judges) == {"recording", "ceiling", "ours", "texts", "notes"}
+    assert [judges[name]["clips"] for name in ("recording", "ceiling", "ours", "texts")] == [3, 3, 3, 5]
+    assert 0.01 < judges["recording"]["loudness"] < 1
+    assert judges["ceiling"]["loudness"] == pytest.approx(judges["recording"]["loudness"], rel=0.5)
+    assert set(figures["per_sentence"][0]["judges"]["recording"]) >= {"loudness"}
+    assert [one["text"] for one in figures["per_text"]][:1] == ["A new sentence."]
+
+
+def test_texts_are_spoken_with_the_voices_in_turn(judged: Evaluation) -> None:
+    assert [text.speaker for text in judged.texts] == ["voice0", "voice1", "voice2", "voice3", "voice0"]
+
+
+def test_a_missing_judge_is_a_line(judged: Evaluation) -> None:
+    assert "other: not installed: pip install other" in judged.notes()
+
+
+def test_the_page_shows_judges_and_texts(judged: Evaluation, tmp_path: Path) -> None:
+    write_page(judged, tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for title in ("What judges hear", "its mel through the vocoder", "ours, sentences of the text file", "loudness"):
+        assert title in html
+    assert html.count("<audio") == 3 * judged.sentences + len(judged.texts)
+    assert "Another &lt;i&gt;one" in html
+    assert "heard: " in html
+
+
+def test_samples_hold_the_texts(judged: Evaluation, tmp_path: Path) -> None:
+    write_samples(judged, tmp_path)
+    assert len(list(tmp_path.glob("text-*.generated.wav"))) == len(judged.texts)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--judges", "wer,ears", "there is no judge 'ears'; choose among wer, dnsmos, similarity, or none"),
+        ("--text-file", "none.txt", "none.txt: cannot be read"),
+    ],
+)
+def test_a_wrong_judge_or_text_is_one_line(
+    run_myxtts: MyXTTS, checkpoint: Path, data: Path, option: str, value: str, message: str
+) -> None:
+    done = run_myxtts("evaluate", "--checkpoint", checkpoint, "--data-path", data, option, value)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_with_one_speaker_no_voice_is_compared(checkpoint: Path, data: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from myxtts.cli import (
     demo,
     diagnose,
     evaluate,
+    judge,
     make_corpus,
     monitor,
     output,
@@ -55,7 +56,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         verify_cache.verify_cache,
         text.text,
     ),
-    "Voice": (train.train, evaluate.evaluate, synthesize.synthesize, synthesize.clone_voice),
+    "Voice": (train.train, evaluate.evaluate, judge.judge, synthesize.synthesize, synthesize.clone_voice),
     "Vocoder": (train_vocoder.train_vocoder, vocoder.vocode, vocoder.import_vocoder),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }

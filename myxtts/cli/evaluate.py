@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from myxtts.cli.machine_config import start_tensorflow
-from myxtts.cli.options import CheckpointOption, VocoderOption, command
-from myxtts.cli.output import StageProgress, emit, say
+from myxtts.cli.options import CheckpointOption, JudgesOption, VocoderOption, command
+from myxtts.cli.output import StageProgress, emit, say, table_text
+from myxtts.cli.synthesize import read_text_file
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ def evaluate(
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the choice of sentences and candidates.")] = 0,
     vocoder: VocoderOption = "auto",
+    text_file: Annotated[
+        Path | None, typer.Option(help="Further sentences to speak, one a line; nobody needs to have recorded them.")
+    ] = None,
+    judges: JudgesOption = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the audio and the mels to this file.")] = None,
     samples: Annotated[Path | None, typer.Option(help="Write each sentence as WAV files into this folder.")] = None,
 ) -> None:
@@ -46,9 +51,12 @@ def evaluate(
     # Report what is wrong with the options before TensorFlow takes seconds to load.
     from myxtts.audio.mel import MelSettings
     from myxtts.evaluation.held_out import SUBSETS, HeldOutData
+    from myxtts.evaluation.judges import JudgePanel
     from myxtts.inference.vocoder import find_vocoder
     from myxtts.models.checkpoint import read_checkpoint
 
+    panel = JudgePanel.choose(judges)
+    texts = [] if text_file is None else [line for line in read_text_file(text_file).splitlines() if line.strip()]
     chosen = next((name for name in SUBSETS if name == subset), None)
     if chosen is None:
         raise UsageError(f"--subset {subset}: should be one of {', '.join(SUBSETS)}")
@@ -75,6 +83,8 @@ def evaluate(
             voices=voices,
             seed=seed,
             vocoder=vocoder,
+            texts=texts,
+            panel=panel,
             progress=progress,
         )
         if samples is not None or html is not None:
@@ -92,6 +102,8 @@ def evaluate(
 
 
 def _render(console: Console, result: Evaluation) -> None:
+    from myxtts.evaluation.result import TITLES
+
     console.print(f"{result.checkpoint} on {result.data_path}: {result.subset}")
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("figure")
@@ -100,5 +112,7 @@ def _render(console: Console, result: Evaluation) -> None:
     for row in result.summary():
         table.add_row(*row)
     console.print(table)
+    if result.judgements is not None and result.judgements.groups:
+        console.print(table_text(*result.judgements.table(TITLES)))
     for note in result.notes():
         console.print(note)

@@ -33,6 +33,13 @@ VocoderOption = Annotated[
     ),
 ]
 
+JudgesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judges", help="wer, dnsmos, similarity (separated by commas), or none; default: those that are installed."
+    ),
+]
+
 # The configuration keys that a switch sets.
 _SWITCHES: dict[str, dict[str, Any]] = {
     "disable_tf_native_loading": {"use_tf_native_loading": False},

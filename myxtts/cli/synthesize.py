@@ -152,15 +152,27 @@ def _given_text(text: str | None, text_file: Path | None) -> str:
     if (text is None) == (text_file is None):
         raise UsageError("give the text with either --text or --text-file")
     if text_file is not None:
-        try:
-            text = text_file.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise TextError(f"{text_file}: not text (byte {error.start} is not UTF-8)") from None
-        except OSError as error:
-            raise TextError(f"{text_file}: cannot be read ({error.strerror})") from None
+        return read_text_file(text_file)
     assert text is not None
     if not text.strip():
-        raise TextError("there is no text to speak" if text_file is None else f"{text_file}: no text in it")
+        raise TextError("there is no text to speak")
+    return text
+
+
+def read_text_file(path: Path) -> str:
+    """The text of a file in UTF-8.
+
+    Raises:
+        TextError: the file cannot be read, is not text, or has no text in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}: not text (byte {error.start} is not UTF-8)") from None
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read ({error.strerror})") from None
+    if not text.strip():
+        raise TextError(f"{path}: no text in it")
     return text
 
 

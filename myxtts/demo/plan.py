@@ -117,6 +117,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None, vocoder: st
                 f"--checkpoint={folders.run}",
                 f"--data-path={folders.corpus}",
                 f"--sentences={size.sentences}",
+                "--judges=none",
                 _html(folders, "evaluation"),
                 *sounding,
             ),
@@ -133,7 +134,7 @@ def stages(size: DemoSize, folders: Folders, reference: Path | None, vocoder: st
         )
         listed.insert(1, Stage("voices", (*say, "--same-sentences", "--seed=1")))
         voices = ("evaluate", f"--checkpoint={folders.run}", f"--data-path={folders.voices}")
-        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}", *sounding)))
+        listed.append(Stage("voices-heard", (*voices, f"--sentences={size.sentences}", "--judges=none", *sounding)))
         cloning = (f"--reference={reference}", *sounding)
         listed += [_speak("clone-voice", language, folders, *cloning) for language in size.languages]
     return listed

@@ -17,7 +17,9 @@ from myxtts.errors import UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
 from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
-from myxtts.evaluation.result import Evaluation, SentenceResult, VoiceResult
+from myxtts.evaluation.judges import JudgePanel
+from myxtts.evaluation.listening import judge_evaluation
+from myxtts.evaluation.result import Evaluation, SentenceResult, SpokenText, VoiceResult
 from myxtts.evaluation.selection import Selection
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence, Synthesizer
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
@@ -45,6 +47,8 @@ def evaluate(
     subset: Subset = "auto",
     seed: int = 0,
     vocoder: Vocoder | VocoderChoice = AUTO,
+    texts: Sequence[str] = (),
+    panel: JudgePanel | None = None,
     progress: WorkProgress | None = None,
 ) -> Evaluation:
     """Measures a checkpoint on held-out clips.
@@ -65,6 +69,8 @@ def evaluate(
             `test` of its own data set, and all clips of another.
         seed: chooses sentences, references and candidates.
         vocoder: makes audio of recorded and generated mels; or what `create_vocoder` takes.
+        texts: further sentences to speak, which nobody recorded, with the voices of the held-out clips in turn.
+        panel: the judges to ask, as `JudgePanel.choose()` finds those that are installed; None: nobody.
         progress: is told how the work goes.
 
     Raises:
@@ -95,6 +101,10 @@ def evaluate(
     results = evaluator.sentences(rows, sentences, candidates)
     trained = held_out.trained_speakers
     trials = [] if trained is None else evaluator.voices(rows, trained, voices)
+    spoken = evaluator.texts(texts, rows)
+    judgements = None
+    if panel is not None:
+        judgements = judge_evaluation(panel, results, spoken, clips.settings, evaluator.vocoder, evaluator.progress)
     return Evaluation(
         checkpoint=saved.given,
         data_path=held_out.config.dataset_path,
@@ -106,6 +116,8 @@ def evaluate(
         results=tuple(results),
         voice_results=tuple(trials),
         voices_known=trained is not None,
+        texts=tuple(spoken),
+        judgements=judgements,
     )
 
 
@@ -167,20 +179,39 @@ class Evaluator:
             self.progress.advance(1)
         return results
 
+    def texts(self, texts: Sequence[str], rows: Sequence[int]) -> list[SpokenText]:
+        """Has texts spoken with the voices of the clips' speakers in turn, each in that clip's language."""
+        if not texts:
+            return []
+        first = {self.clips[row].speaker: row for row in reversed(rows)}
+        voices = sorted(first.values())
+        chosen = [voices[place % len(voices)] for place in range(len(texts))]
+        clips = [self.clips[row] for row in chosen]
+        tokens = self.tokenizer.encode_batch(list(texts), [clip.language for clip in clips], [None] * len(texts))
+        wanted = [self._sentence(row, ids) for row, ids in zip(chosen, tokens, strict=True)]
+        self.progress.stage("speaking texts", len(texts))
+        mels = self.synthesizer(wanted, self.progress.advance)
+        return [
+            SpokenText(text, clip.language, clip.speaker, mel, self.vocoder(mel))
+            for text, clip, mel in zip(texts, clips, mels, strict=True)
+        ]
+
     def _speak(self, stage: str, rows: Sequence[int]) -> list[np.ndarray]:
         clips = [self.clips[row] for row in rows]
         tokens = self.tokenizer.encode_batch(
             [clip.text for clip in clips], [clip.language for clip in clips], [clip.ipa for clip in clips]
         )
-        extra = self.tokenizer.settings.extra_languages
-        wanted = []
-        for row, clip, ids in zip(rows, clips, tokens, strict=True):
-            reference = self.selection.reference(row, self._reference_frames) if self._reference_frames else None
-            mel = None if reference is None else self.clips.mel(reference)
-            wanted.append(Sentence(row, ids, language_id(clip.language, extra), mel))
+        wanted = [self._sentence(row, ids) for row, ids in zip(rows, tokens, strict=True)]
         self.progress.stage(stage, len(rows))
         mels = self.synthesizer(wanted, self.progress.advance)
         return [mel[: LONGEST * len(self.clips.mel(row))] for row, mel in zip(rows, mels, strict=True)]
+
+    def _sentence(self, row: int, tokens: np.ndarray) -> Sentence:
+        """Tokens to be spoken with the voice and in the language of a clip."""
+        reference = self.selection.reference(row, self._reference_frames) if self._reference_frames else None
+        mel = None if reference is None else self.clips.mel(reference)
+        extra = self.tokenizer.settings.extra_languages
+        return Sentence(row, tokens, language_id(self.clips[row].language, extra), mel)
 
     def _result(self, row: int, mel: np.ndarray, candidates: int) -> SentenceResult:
         clip, true = self.clips[row], self.clips.mel(row)

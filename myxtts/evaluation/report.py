@@ -14,7 +14,7 @@ from myxtts.audio.mel import log_mel, trim
 from myxtts.audio.reading import read_audio, to_pcm16
 from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
-from myxtts.evaluation.result import Evaluation, SentenceResult
+from myxtts.evaluation.result import CEILING, OURS, RECORDING, TEXTS, TITLES, Evaluation, SentenceResult
 from myxtts.inference.plot import require_plotting
 from myxtts.reports.page import figure, image, page, paragraph, row, section, sound, table
 
@@ -38,7 +38,8 @@ def _sound_of(sentence: SentenceResult, result: Evaluation) -> dict[str, np.ndar
 
 
 def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress | None = None) -> None:
-    """Writes `ID.generated.wav`, `ID.vocoded.wav` and `ID.recording.wav` for every sentence.
+    """Writes `ID.generated.wav`, `ID.vocoded.wav` and `ID.recording.wav` for every sentence, and
+    `text-001.generated.wav` and so on for the sentences of a text file.
 
     Raises:
         UsageError: the folder cannot be written to.
@@ -54,6 +55,9 @@ def write_samples(result: Evaluation, folder: str | Path, progress: WorkProgress
             for kind, audio in _sound_of(sentence, result).items():
                 (folder / f"{name}.{kind}.wav").write_bytes(_wav(audio, rate))
             progress.advance(1)
+        for number, text in enumerate(result.texts, 1):
+            audio = text.audio / max(1.0, np.abs(text.audio).max(initial=0.0))
+            (folder / f"text-{number:03}.generated.wav").write_bytes(_wav(audio, result.mel_settings.sample_rate))
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: cannot be written ({error.strerror})") from None
 
@@ -72,11 +76,13 @@ def write_page(result: Evaluation, path: str | Path, progress: WorkProgress | No
     notes = [paragraph(note, note=True) for note in result.notes()]
     sections = [
         section("Summary", table(["figure", "value", "meaning"], result.summary(), numeric=[1]), *notes),
+        *_judges(result),
         _sentences(result),
     ]
     for sentence in shown:
         sections.append(_sentence(sentence, result))
         progress.advance(1)
+    sections += _texts(result)
     lead = f"{result.checkpoint} on {result.data_path}: {result.sentences} sentences, {result.subset}"
     try:
         Path(path).write_text(page("How the voice does", sections, lead=lead), encoding="utf-8")
@@ -89,6 +95,45 @@ def _spread(result: Evaluation) -> list[SentenceResult]:
     ranked = sorted(result.results, key=lambda sentence: sentence.mcd)
     places = np.linspace(0, len(ranked) - 1, min(SHOWN, len(ranked))).round().astype(int)
     return [ranked[place] for place in places]
+
+
+def _judges(result: Evaluation) -> list[str]:
+    """What judges say of recording, ceiling and generated speech, a section; none if nobody was asked."""
+    judgements = result.judgements
+    if judgements is None or not judgements.groups:
+        return []
+    head, rows = judgements.table(TITLES)
+    meanings = [(figure.title, figure.meaning) for figure in judgements.columns]
+    return [
+        section(
+            "What judges hear",
+            table(head, rows, numeric=range(1, len(head))),
+            table(["figure", "meaning"], meanings),
+        )
+    ]
+
+
+def _texts(result: Evaluation) -> list[str]:
+    """The first sentences of the text file, a section each."""
+    settings = result.mel_settings
+    sections = []
+    for place, text in enumerate(result.texts[:SHOWN]):
+        caption = f"generated, {len(text.audio) / settings.sample_rate:.1f} s"
+        picture = _mel_picture(text.mel, len(text.mel), float(text.mel.min()), float(text.mel.max()))
+        audio = text.audio / max(1.0, np.abs(text.audio).max(initial=0.0))
+        player = sound(_page_wav(audio, settings.sample_rate), caption)
+        shown = figure(caption, image(picture, f"mel, {caption}", ratio=2), player, *_observed(result, TEXTS, place))
+        facts = f"text file, {text.speaker}, {text.language}: nobody recorded it"
+        sections.append(section(text.text, paragraph(facts, note=True), row(shown)))
+    return sections
+
+
+def _observed(result: Evaluation, group: str, place: int) -> list[str]:
+    """What judges observed of one clip, a paragraph; none if nobody was asked."""
+    values = result.judged(group, place)
+    parts = [f"heard: {values['heard']}"] if "heard" in values else []
+    parts += [f"{name} {value:.2f}" for name, value in values.items() if isinstance(value, float)]
+    return [paragraph("; ".join(parts), note=True)] if parts else []
 
 
 def _sentences(result: Evaluation) -> str:
@@ -108,10 +153,11 @@ def _sentence(sentence: SentenceResult, result: Evaluation) -> str:
     audio = _sound_of(sentence, result)
     heard = log_mel(audio["vocoded"], settings)
     columns = (
-        (f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, audio["generated"]),
-        (f"ceiling: {result.vocoder.name} of the recorded mel", heard, audio["vocoded"]),
-        ("recording", sentence.true_mel, audio["recording"]),
+        (OURS, f"generated, {sentence.duration_ratio:.2f} of the recorded length", sentence.mel, audio["generated"]),
+        (CEILING, f"ceiling: {result.vocoder.name} of the recorded mel", heard, audio["vocoded"]),
+        (RECORDING, "recording", sentence.true_mel, audio["recording"]),
     )
+    place = next(place for place, one in enumerate(result.results) if one is sentence)
     frames = max(len(sentence.mel), len(sentence.true_mel))
     scale = float(sentence.true_mel.min()), float(sentence.true_mel.max())
     figures = [
@@ -119,8 +165,9 @@ def _sentence(sentence: SentenceResult, result: Evaluation) -> str:
             caption,
             image(_mel_picture(mel, frames, *scale), f"mel, {caption}", ratio=2),
             sound(_page_wav(one, settings.sample_rate), caption),
+            *_observed(result, group, place),
         )
-        for caption, mel, one in columns
+        for group, caption, mel, one in columns
     ]
     found = "" if sentence.rank is None else f", rank {sentence.rank} of {result.retrieval_candidates}"
     floor = "" if sentence.mcd_floor is None else f", floor {sentence.mcd_floor:.2f}"

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
+from myxtts.evaluation.judges import Judgements
 from myxtts.inference.vocoder import Vocoder
+
+# What judges hear, by the key in JSON.
+RECORDING, CEILING, OURS, TEXTS = "recording", "ceiling", "ours", "texts"
+# The same in tables.
+TITLES = {
+    RECORDING: "recording",
+    CEILING: "its mel through the vocoder",
+    OURS: "ours",
+    TEXTS: "ours, sentences of the text file",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +69,28 @@ class SentenceResult:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class SpokenText:
+    """A sentence that was generated and that nobody recorded.
+
+    Attributes:
+        text, language: what was spoken.
+        speaker: whose voice.
+        mel: float32 [F, n_mels], natural log.
+        audio: float32 [n], the vocoder's.
+    """
+
+    text: str
+    language: str
+    speaker: str
+    mel: np.ndarray = field(repr=False)
+    audio: np.ndarray = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without mel and audio."""
+        return {"text": self.text, "speaker": self.speaker, "language": self.language}
+
+
 @dataclass(frozen=True)
 class VoiceResult:
     """One sentence spoken with the voice of another recording.
@@ -92,6 +125,8 @@ class Evaluation:
         results: the sentences.
         voice_results: the voice trials.
         voices_known: whether the training voices are known; if not, there are no voice trials.
+        texts: sentences of a text file.
+        judgements: what judges say of recordings, ceiling and generated speech; None if nobody was asked.
     """
 
     checkpoint: str
@@ -104,6 +139,8 @@ class Evaluation:
     results: tuple[SentenceResult, ...]
     voice_results: tuple[VoiceResult, ...] = ()
     voices_known: bool = True
+    texts: tuple[SpokenText, ...] = ()
+    judgements: Judgements | None = None
 
     @property
     def sentences(self) -> int:
@@ -212,7 +249,14 @@ class Evaluation:
             )
         if not self.voices_known:
             notes.append("the checkpoint does not say which voices it was trained on: no voice was compared")
+        if self.judgements is not None:
+            notes += self.judgements.notes
         return notes
+
+    def judged(self, group: str, place: int) -> Mapping[str, Any]:
+        """What judges observed of one clip of a group; empty if it was not judged."""
+        found = None if self.judgements is None else self.judgements.groups.get(group)
+        return {} if found is None else found.per_clip[place]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -241,7 +285,14 @@ class Evaluation:
             "retrieval_candidates": self.retrieval_candidates,
             **voices,
             "voices_compared": self.voices_compared,
-            "per_sentence": [result.to_dict() for result in self.results],
+            "judges": None if self.judgements is None else self.judgements.to_dict(),
+            "per_sentence": [
+                result.to_dict() | {"judges": {name: self.judged(name, place) for name in (RECORDING, CEILING, OURS)}}
+                for place, result in enumerate(self.results)
+            ],
+            "per_text": [
+                text.to_dict() | {"judges": self.judged(TEXTS, place)} for place, text in enumerate(self.texts)
+            ],
         }
 
     @property

@@ -21,7 +21,7 @@ class Sentence:
     """A sentence to speak.
 
     Attributes:
-        row: its clip in the data set.
+        row: its clip in the data set, or the clip whose voice speaks a text that is not in it.
         tokens: int32 [T].
         language: its id.
         reference: float32 [F, n_mels], a mel of the voice to speak with; None: the default voice.
