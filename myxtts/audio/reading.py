@@ -57,7 +57,7 @@ def read_audio(path: AudioPath, sample_rate: int, start: float = 0.0, duration: 
             samples that are not finite numbers.
     """
     audio, rate = _read_mono(path, start, duration)
-    return _resample(_as_float(audio), rate, sample_rate)
+    return resample(_as_float(audio), rate, sample_rate)
 
 
 def read_pcm16(path: AudioPath, sample_rate: int, start: float = 0.0, duration: float | None = None) -> np.ndarray:
@@ -65,7 +65,7 @@ def read_pcm16(path: AudioPath, sample_rate: int, start: float = 0.0, duration: 
     audio, rate = _read_mono(path, start, duration)
     if audio.dtype == np.int16 and rate == sample_rate:
         return audio
-    return to_pcm16(_resample(_as_float(audio), rate, sample_rate))
+    return to_pcm16(resample(_as_float(audio), rate, sample_rate))
 
 
 def to_pcm16(audio: np.ndarray) -> np.ndarray:
@@ -77,6 +77,16 @@ def to_pcm16(audio: np.ndarray) -> np.ndarray:
 def resampled_length(samples: int, from_rate: int, to_rate: int) -> int:
     """The number of samples after resampling: samples · to_rate / from_rate, rounded half up."""
     return (2 * samples * to_rate + from_rate) // (2 * from_rate)
+
+
+def resample(audio: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
+    """float32 [n] at another rate, `resampled_length` samples long."""
+    if from_rate == to_rate:
+        return audio
+    resampled = soxr.resample(audio, from_rate, to_rate, quality=RESAMPLER_QUALITY)
+    length = resampled_length(len(audio), from_rate, to_rate)
+    # soxr is one sample short where the exact length ends in a half.
+    return np.pad(resampled[:length], (0, max(0, length - len(resampled))))
 
 
 def part_of(path: AudioPath, info: AudioInfo, start: float, duration: float | None) -> tuple[int, int]:
@@ -157,15 +167,6 @@ def _mix_down(samples: np.ndarray) -> np.ndarray:
 
 def _as_float(audio: np.ndarray) -> np.ndarray:
     return audio * np.float32(1 / PCM16_SCALE) if audio.dtype == np.int16 else audio
-
-
-def _resample(audio: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
-    if from_rate == to_rate:
-        return audio
-    resampled = soxr.resample(audio, from_rate, to_rate, quality=RESAMPLER_QUALITY)
-    length = resampled_length(len(audio), from_rate, to_rate)
-    # soxr is one sample short where the exact length ends in a half.
-    return np.pad(resampled[:length], (0, max(0, length - len(resampled))))
 
 
 @contextmanager

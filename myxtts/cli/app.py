@@ -25,6 +25,7 @@ from myxtts.cli import (
     monitor,
     output,
     precompute,
+    prepare,
     profile,
     synthesize,
     text,
@@ -51,6 +52,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Configuration": (config.create_config, config.show_config),
     "Data": (
         make_corpus.make_corpus,
+        prepare.prepare,
         check_data.check_data,
         precompute.precompute,
         verify_cache.verify_cache,

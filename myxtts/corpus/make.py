@@ -10,25 +10,21 @@ its own process (`worker.py` says why). A run that was interrupted continues wit
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import xxhash
 
-from myxtts.child_program import child_command, child_environment
+from myxtts.child_program import run_tasks
 from myxtts.corpus.plan import CorpusSettings, PlannedClip, plan_corpus
 from myxtts.corpus.voices import first_voices
-from myxtts.errors import MissingExtraError, MyXTTSError, UsageError
+from myxtts.errors import MissingExtraError, MyXTTSError
 from myxtts.hardware import usable_cpus
+from myxtts.output_folder import claim, locked, write_text
 from myxtts.text.espeak import Espeak, available
 
 CHUNK_CLIPS = 256
@@ -89,8 +85,8 @@ def make_corpus(
     description = _describe(settings, plan, espeak.version)
     folder = Path(out).absolute()
     try:
-        _claim(folder, description)
-        with _locked(folder):
+        claim(folder, DESCRIPTION_FILE, description, "a corpus")
+        with locked(folder, "make-corpus"):
             return _complete(folder, settings, plan, workers or usable_cpus(), on_progress)
     except OSError as error:
         raise MyXTTSError(f"{error.filename or folder}: {error.strerror}") from error
@@ -111,42 +107,6 @@ def _describe(settings: CorpusSettings, plan: Sequence[PlannedClip], espeak_vers
         "espeak_ng": espeak_version,
         "content": xxhash.xxh3_128_hexdigest(content),
     }
-
-
-def _claim(folder: Path, description: dict[str, Any]) -> None:
-    """Refuses a folder with anything else in it, and writes the description of the corpus."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; name a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / DESCRIPTION_FILE
-    if path.exists():
-        try:
-            existing = json.loads(path.read_text("utf-8"))
-        except ValueError:
-            existing = None
-        if not isinstance(existing, dict):
-            raise UsageError(f"{path}: is not the description of a corpus; choose another folder")
-        keys = [key for key in description if existing.get(key) != description[key]]
-        if keys:
-            changes = ", ".join(f"{key} {existing.get(key)} (now {description[key]})" for key in keys)
-            raise UsageError(f"{folder}: holds a corpus made with other settings: {changes}; choose another folder")
-    elif any(folder.iterdir()):
-        raise UsageError(f"{folder}: is not empty, and does not hold a corpus; choose another folder")
-    else:
-        _write_text(path, json.dumps(description, indent=2) + "\n")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{folder}: another make-corpus is writing to it") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 def _complete(
@@ -173,7 +133,7 @@ def _complete(
     for part in wavs.glob("*.part"):  # left by a run that was killed
         part.unlink()
     if not metadata.exists():
-        _write_text(metadata, _metadata_text(settings, plan))
+        write_text(metadata, _metadata_text(settings, plan))
     frames = sum((wavs / f"{clip.id}.wav").stat().st_size - _WAV_HEADER_BYTES for clip in plan) // 2
     speakers = tuple(voice.name for voice in first_voices(settings.speakers))
     return Corpus(str(folder), len(plan), spoken, frames / settings.sample_rate, speakers, settings.languages)
@@ -186,49 +146,16 @@ def _speak_chunks(
     workers: int,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    lock = threading.Lock()
-    running: set[subprocess.Popen[str]] = set()
-    stopped = False
+    def finished(_chunk: int, _line: str) -> None:
+        if on_progress is not None:
+            on_progress(1)
 
-    def speak(chunk: Sequence[PlannedClip]) -> None:
-        with lock:
-            if stopped:
-                return
-            process = subprocess.Popen(
-                child_command("myxtts.corpus.worker"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                env=child_environment(),
-            )
-            running.add(process)
-        with process:
-            # A process that fails at once does not read its task; it has printed why.
-            with suppress(BrokenPipeError), cast(IO[str], process.stdin) as stdin:
-                stdin.write(_task(chunk, wavs, sample_rate))
-            for _ in cast(IO[str], process.stdout):
-                if on_progress is not None:
-                    with lock:
-                        on_progress(1)
-            reason = cast(IO[str], process.stderr).read().strip()
-        with lock:
-            running.discard(process)
-        if process.returncode != 0 and not stopped:
-            last = reason.splitlines()[-1] if reason else f"the process ended with {process.returncode}"
-            raise MyXTTSError(f"clips {chunk[0].id} to {chunk[-1].id} could not be spoken: {last}")
+    def failed(number: int, reason: str, _code: int) -> None:
+        chunk = chunks[number]
+        raise MyXTTSError(f"clips {chunk[0].id} to {chunk[-1].id} could not be spoken: {reason}")
 
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = [pool.submit(speak, chunk) for chunk in chunks]
-        try:
-            for future in as_completed(futures):
-                future.result()
-        except BaseException:
-            with lock:
-                stopped = True
-                for process in running:
-                    process.kill()
-            raise
+    tasks = [_task(chunk, wavs, sample_rate) for chunk in chunks]
+    run_tasks("myxtts.corpus.worker", tasks, workers, finished, failed)
 
 
 def _task(chunk: Sequence[PlannedClip], wavs: Path, sample_rate: int) -> str:
@@ -253,12 +180,3 @@ def _metadata_text(settings: CorpusSettings, plan: Sequence[PlannedClip]) -> str
         rows = [["id", "text", "speaker", "language"]]
         rows += [[clip.id, clip.text, clip.speaker.name, clip.language] for clip in plan]
     return "".join("|".join(row) + "\n" for row in rows)
-
-
-def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
