@@ -10,11 +10,12 @@ It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import gc
 import importlib
-import json
+import marshal
 import os
 import random
 import runpy
@@ -24,27 +25,30 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# It imports only what is part of the interpreter: `socket`, `signal` and `json` would take most of its time.
 _CLIENT = """#!{python} -IS
-import json, os, signal, socket, sys
+import _signal, _socket, marshal, os, sys
 
 streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
 request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ), streams=streams)
-server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {largest})
+numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in streams)
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+server.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, {largest})
 server.connect({address!r})
-socket.send_fds(server, [json.dumps(request).encode()], streams)
+server.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
 program = int(server.recv(64) or sys.exit("the server did not start, see {errors}"))
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-    signal.signal(number, lambda number, _: os.kill(program, number))
+for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2):
+    _signal.signal(number, lambda number, _: os.kill(program, number))
 code = int(server.recv(64))
 if code < 0:
-    if -code != signal.SIGKILL:
-        signal.signal(-code, signal.SIG_DFL)
+    if -code != _signal.SIGKILL:
+        _signal.signal(-code, _signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
@@ -148,7 +152,7 @@ def _serve(listener: socket.socket) -> _Program | None:
                     for one in (listener, client, *programs.values()):
                         one.close()
                     waiting.close()
-                    return _Program(json.loads(request), streams)
+                    return _Program(marshal.loads(request), streams)
                 for stream in streams:
                     os.close(stream)
                 programs[program] = client
@@ -182,8 +186,28 @@ def main() -> None:
     gc.freeze()  # what is shared with the forks stays shared
     program = _serve(listener)
     if program is not None:
-        # Out here, so that a program ends as in any interpreter, with threads joined and exit functions called.
-        program.run()
+        # Out here, so that a program that fails ends as in any interpreter.
+        try:
+            program.run()
+        except SystemExit as ending:
+            if ending.code is not None and not isinstance(ending.code, int):
+                raise
+            _end(ending.code or 0)
+            raise
+        _end(0)
+
+
+def _end(code: int) -> None:
+    """Ends the process as the interpreter does, threads joined and exit functions called, but frees no object: that
+    would copy nearly every page that is shared with the server. Returns if the streams cannot be written."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":
