@@ -1,9 +1,10 @@
 """An executable that stands in for `python` and starts programs in milliseconds.
 
 A server process imports the given modules when the first program is started, then forks for every program: a process
-like any other, with its own streams, folder, environment, signals and exit code, but without the seconds that its
-imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when it
-is killed.
+like any other, with its own streams, folder, environment, limits, signals and exit code, but without the seconds that
+its imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when
+it is killed. To its program it is `sys.executable`, so processes that the program starts are forks as well. All are
+children of the server.
 
 It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
 """
@@ -18,6 +19,7 @@ import importlib
 import marshal
 import os
 import random
+import resource
 import runpy
 import select
 import selectors
@@ -33,10 +35,11 @@ from typing import Any
 
 # It imports only what is part of the interpreter: `socket`, `signal` and `json` would take most of its time.
 _CLIENT = """#!{python} -IS
-import _signal, _socket, marshal, os, sys
+import _signal, _socket, marshal, os, resource, sys
 
 streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
-request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ), streams=streams)
+limits = [resource.getrlimit(number) for number in range({limits})]
+request = dict(folder=os.getcwd(), environment=dict(os.environ), streams=streams, limits=limits, arguments=sys.argv)
 numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in streams)
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 server.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, {largest})
@@ -54,6 +57,7 @@ os._exit(code)
 """
 _LARGEST_REQUEST = 1 << 20
 _MOST_STREAMS = 250
+_LIMITS = 16  # of a process on Linux, from RLIMIT_CPU to RLIMIT_RTTIME
 
 
 @contextlib.contextmanager
@@ -67,7 +71,9 @@ def forked_python(folder: Path, *modules: str) -> Iterator[str]:
     address = f"\0myxtts-{uuid.uuid4()}"  # of a socket without a file, whose path might be too long
     client = folder / "python"
     errors = folder / "errors.txt"
-    text = _CLIENT.format(python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST)
+    text = _CLIENT.format(
+        python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST, limits=_LIMITS
+    )
     client.write_text(text, encoding="utf-8")
     client.chmod(0o755)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, errors.open("w") as stderr:
@@ -89,9 +95,10 @@ class _Program:
     """What a forked process is to run."""
 
     def __init__(self, request: dict[str, Any], streams: list[int]) -> None:
-        self.arguments: list[str] = request["arguments"]
+        self.executable, *self.arguments = request["arguments"]
         self.folder: str = request["folder"]
         self.environment: dict[str, str] = request["environment"]
+        self.limits: list[tuple[int, int]] = request["limits"]
         self.streams = dict(zip(request["streams"], streams, strict=True))  # by the number that each is to have
 
     def run(self) -> None:
@@ -109,6 +116,10 @@ class _Program:
         os.environ.clear()
         os.environ.update(self.environment)
         os.chdir(self.folder)
+        for number, limit in enumerate(self.limits):
+            if limit != resource.getrlimit(number):
+                resource.setrlimit(number, limit)
+        sys.executable = self.executable
         signal.signal(signal.SIGINT, signal.default_int_handler)
         random.seed()
         searched = self.environment.get("PYTHONPATH", "").split(os.pathsep)
