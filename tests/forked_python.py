@@ -37,6 +37,8 @@ from typing import Any
 _CLIENT = """#!{python} -IS
 import _signal, _socket, marshal, os, resource, sys
 
+signals = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
+_signal.pthread_sigmask(_signal.SIG_BLOCK, signals)  # until there is a program to pass them on to
 streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
 limits = [resource.getrlimit(number) for number in range({limits})]
 request = dict(folder=os.getcwd(), environment=dict(os.environ), streams=streams, limits=limits, arguments=sys.argv)
@@ -46,8 +48,9 @@ server.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, {largest})
 server.connect({address!r})
 server.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
 program = int(server.recv(64) or sys.exit("the server did not start, see {errors}"))
-for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2):
+for number in signals:
     _signal.signal(number, lambda number, _: os.kill(program, number))
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, signals)
 code = int(server.recv(64))
 if code < 0:
     if -code != _signal.SIGKILL:
