@@ -33,7 +33,18 @@ settings.register_profile("same", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("other", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
 
-LIBRARIES = ("myxtts.cli.app", "myxtts.text", "myxtts.audio.mel", "scipy.fft", "soundfile", "rich.table", "num2words")
+LIBRARIES = (
+    "myxtts.cli.app",
+    "myxtts.corpus.make",
+    "myxtts.data.clips.inspection",
+    "myxtts.data.ljspeech",
+    "myxtts.data.precompute",
+    "scipy.fft",
+    "soundfile",
+    "soxr",
+    "rich.table",
+    "num2words",
+)
 PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,
     "FORKED_PYTHON_WITH_TENSORFLOW": (*LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),

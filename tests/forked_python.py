@@ -1,22 +1,25 @@
 """An executable that stands in for `python` and starts programs in milliseconds.
 
 A server process imports the given modules when the first program is started, then forks for every program: a process
-like any other, with its own streams, folder, environment, signals and exit code, but without the seconds that its
-imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when it
-is killed.
+like any other, with its own streams, folder, environment, limits, signals and exit code, but without the seconds that
+its imports would take. The executable passes signals on, ends as its program ends, and takes the program with it when
+it is killed. To its program it is `sys.executable`, so processes that the program starts are forks as well. All are
+children of the server.
 
 It takes `-m MODULE`, `-c CODE` and a path, as `python` does.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import gc
 import importlib
-import json
+import marshal
 import os
 import random
+import resource
 import runpy
 import select
 import selectors
@@ -24,32 +27,40 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# It imports only what is part of the interpreter: `socket`, `signal` and `json` would take most of its time.
 _CLIENT = """#!{python} -IS
-import json, os, signal, socket, sys
+import _signal, _socket, marshal, os, resource, sys
 
+signals = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
+_signal.pthread_sigmask(_signal.SIG_BLOCK, signals)  # until there is a program to pass them on to
 streams = [number for number in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{number}}")]
-request = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ), streams=streams)
-server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {largest})
+limits = [resource.getrlimit(number) for number in range({limits})]
+request = dict(folder=os.getcwd(), environment=dict(os.environ), streams=streams, limits=limits, arguments=sys.argv)
+numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in streams)
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+server.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, {largest})
 server.connect({address!r})
-socket.send_fds(server, [json.dumps(request).encode()], streams)
+server.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
 program = int(server.recv(64) or sys.exit("the server did not start, see {errors}"))
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-    signal.signal(number, lambda number, _: os.kill(program, number))
+for number in signals:
+    _signal.signal(number, lambda number, _: os.kill(program, number))
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, signals)
 code = int(server.recv(64))
 if code < 0:
-    if -code != signal.SIGKILL:
-        signal.signal(-code, signal.SIG_DFL)
+    if -code != _signal.SIGKILL:
+        _signal.signal(-code, _signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
 _LARGEST_REQUEST = 1 << 20
 _MOST_STREAMS = 250
+_LIMITS = 16  # of a process on Linux, from RLIMIT_CPU to RLIMIT_RTTIME
 
 
 @contextlib.contextmanager
@@ -63,7 +74,9 @@ def forked_python(folder: Path, *modules: str) -> Iterator[str]:
     address = f"\0myxtts-{uuid.uuid4()}"  # of a socket without a file, whose path might be too long
     client = folder / "python"
     errors = folder / "errors.txt"
-    text = _CLIENT.format(python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST)
+    text = _CLIENT.format(
+        python=sys.executable, address=address, errors=errors, largest=_LARGEST_REQUEST, limits=_LIMITS
+    )
     client.write_text(text, encoding="utf-8")
     client.chmod(0o755)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, errors.open("w") as stderr:
@@ -85,9 +98,10 @@ class _Program:
     """What a forked process is to run."""
 
     def __init__(self, request: dict[str, Any], streams: list[int]) -> None:
-        self.arguments: list[str] = request["arguments"]
+        self.executable, *self.arguments = request["arguments"]
         self.folder: str = request["folder"]
         self.environment: dict[str, str] = request["environment"]
+        self.limits: list[tuple[int, int]] = request["limits"]
         self.streams = dict(zip(request["streams"], streams, strict=True))  # by the number that each is to have
 
     def run(self) -> None:
@@ -105,6 +119,10 @@ class _Program:
         os.environ.clear()
         os.environ.update(self.environment)
         os.chdir(self.folder)
+        for number, limit in enumerate(self.limits):
+            if limit != resource.getrlimit(number):
+                resource.setrlimit(number, limit)
+        sys.executable = self.executable
         signal.signal(signal.SIGINT, signal.default_int_handler)
         random.seed()
         searched = self.environment.get("PYTHONPATH", "").split(os.pathsep)
@@ -148,7 +166,7 @@ def _serve(listener: socket.socket) -> _Program | None:
                     for one in (listener, client, *programs.values()):
                         one.close()
                     waiting.close()
-                    return _Program(json.loads(request), streams)
+                    return _Program(marshal.loads(request), streams)
                 for stream in streams:
                     os.close(stream)
                 programs[program] = client
@@ -182,8 +200,28 @@ def main() -> None:
     gc.freeze()  # what is shared with the forks stays shared
     program = _serve(listener)
     if program is not None:
-        # Out here, so that a program ends as in any interpreter, with threads joined and exit functions called.
-        program.run()
+        # Out here, so that a program that fails ends as in any interpreter.
+        try:
+            program.run()
+        except SystemExit as ending:
+            if ending.code is not None and not isinstance(ending.code, int):
+                raise
+            _end(ending.code or 0)
+            raise
+        _end(0)
+
+
+def _end(code: int) -> None:
+    """Ends the process as the interpreter does, threads joined and exit functions called, but frees no object: that
+    would copy nearly every page that is shared with the server. Returns if the streams cannot be written."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import doctest
 import subprocess
-import sys
 import tracemalloc
 from itertools import combinations
 
@@ -292,10 +291,10 @@ def test_a_million_clips_are_planned_in_less_than_200_mb():
     assert peak < 200e6
 
 
-def test_planning_needs_no_tensorflow():
+def test_planning_needs_no_tensorflow(python):
     modules = "myxtts.data.batches.plan, myxtts.data.batches.position"
     program = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    assert subprocess.run([python, "-c", program]).returncode == 0
 
 
 def test_the_example_in_the_docstring_holds():

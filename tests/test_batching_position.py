@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -63,7 +62,7 @@ def test_a_position_survives_json(seed, batches):
     assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
 
 
-def test_a_position_restored_in_a_new_process_continues_with_the_batches_that_would_have_come():
+def test_a_position_restored_in_a_new_process_continues_with_the_batches_that_would_have_come(python):
     plan = make_plan()
     start = Position.start(plan, seed=11)
     whole = batches_from(plan, start, 3 * len(plan))
@@ -77,7 +76,7 @@ print(json.dumps(batches_from(plan, position, 5)))
 """
     for done in (1, len(plan) - 2, 2 * len(plan)):
         result = subprocess.run(
-            [sys.executable, "-c", program],
+            [python, "-c", program],
             input=json.dumps(start.advance(done).to_dict()),
             capture_output=True,
             text=True,

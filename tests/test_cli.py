@@ -174,7 +174,7 @@ def test_a_reader_that_closes_the_pipe_early_causes_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_ctrl_c_ends_in_one_line() -> None:
+def test_ctrl_c_ends_in_one_line(python: str) -> None:
     sleeper = (
         "import time; import myxtts.cli.app as program\n"
         "program.app.registered_commands.clear()\n"
@@ -182,9 +182,7 @@ def test_ctrl_c_ends_in_one_line() -> None:
         "def wait():\n    print('waiting', flush=True); time.sleep(3600)\n"
         "program.main(['wait'])\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", sleeper], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([python, "-c", sleeper], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     time.sleep(0.1)

@@ -261,9 +261,11 @@ def test_progress_adds_up(tmp_path: Path) -> None:
     assert sum(steps) == 5
 
 
-def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(several: Path, tmp_path: Path) -> None:
+def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(
+    several: Path, tmp_path: Path, python: str
+) -> None:
     folder = tmp_path / "c"
-    killed = subprocess.run([sys.executable, "-c", MAKE_SOME, str(folder)])
+    killed = subprocess.run([python, "-c", MAKE_SOME, str(folder)])
     assert killed.returncode == -signal.SIGKILL
     (folder / "wavs" / "plain-00001.wav.12345.part").write_bytes(b"RIFF")
     assert not (folder / "metadata.csv").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import unicodedata
 
 import numpy as np
@@ -32,12 +31,12 @@ def test_more_sentences_only_add(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", GRAMMARS)
-def test_sentences_are_the_same_in_every_process(language: str) -> None:
+def test_sentences_are_the_same_in_every_process(language: str, python: str) -> None:
     code = (
         "import sys; from myxtts.corpus.sentences import sentences; "
         "print(*sentences(sys.argv[1], 5, 20), sep=chr(10))"
     )
-    command = [sys.executable, "-c", code, language]
+    command = [python, "-c", code, language]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output.splitlines() == sentences(language, 5, 20)
 

@@ -101,9 +101,29 @@ def test_the_site_has_every_page_of_the_documents() -> None:
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"- (?:.+: )?(\S+\.md)$", nav, re.M)
     assert len(listed) == len(set(listed)), "a page is listed twice"
-    fronts = {"README.md": "index.md", "README.fa.md": "fa/index.md"}
-    beside = {fronts.get(path.name, path.name.lower().replace("_", "-")) for path in ROOT.glob("*.md")}
-    assert set(listed) == beside | {str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")}
+    outside = pages_outside_docs()
+    assert set(outside) >= {path.name for path in ROOT.glob("*.md")}
+    inside = {str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")}
+    assert set(listed) == inside | set(outside.values())
+
+
+def pages_outside_docs() -> dict[str, str]:
+    """By document outside docs/, its page on the site; read from the source, which needs the site's program."""
+    source = ast.parse((ROOT / "tools" / "site_hooks.py").read_text("utf-8"))
+    assigned = {ast.unparse(node.targets[0]): node.value for node in source.body if isinstance(node, ast.Assign)}
+    return ast.literal_eval(assigned["OUTSIDE"])
+
+
+@each_document
+def test_every_link_leads_to_a_page_of_the_site(path: Path) -> None:
+    pages = {*(ROOT / name for name in pages_outside_docs()), *ROOT.glob("docs/**/*")}
+    targets = [(line, target.partition("#")[0]) for line, target in Document(path).links()]
+    wrong = [
+        f"{path.name}:{line}: {target}"
+        for line, target in targets
+        if target and not re.match(r"[a-z]+:", target) and (path.parent / target).resolve() not in pages
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @each_document
@@ -142,9 +162,9 @@ def names_in(module: str) -> set[str]:
     return names
 
 
-def test_the_configuration_reference_and_the_presets_say_what_the_code_says() -> None:
+def test_the_configuration_reference_and_the_presets_say_what_the_code_says(python: str) -> None:
     tool = ROOT / "tools" / "make_configuration_reference.py"
-    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    done = subprocess.run([python, tool, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

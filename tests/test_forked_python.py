@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -73,3 +74,25 @@ def test_what_a_program_does_at_exit_is_done(python: str) -> None:
         "threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()"
     )
     assert subprocess.run([python, "-c", program], capture_output=True, text=True).stdout == "thread\nat exit\n"
+
+
+def test_the_callers_limits_are_the_programs(python: str) -> None:
+    done = subprocess.run(
+        [python, "-c", "import resource; print(resource.getrlimit(resource.RLIMIT_FSIZE))"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 6000)),
+    )
+    assert done.stdout == "(5000, 6000)\n"
+
+
+def test_programs_start_others_with_the_same_executable(python: str) -> None:
+    done = subprocess.run([python, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+    assert done.stdout == f"{python}\n"
+
+
+def test_what_cannot_be_printed_at_the_end_is_told(python: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([python, "-c", "print('lost')"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 120
+    assert "No space left" in done.stderr

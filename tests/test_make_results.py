@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "make_results.py"
@@ -14,19 +13,19 @@ MACHINE = {
 }  # fmt: skip
 
 
-def write_results(results: Path, output: Path, name: str, printed: str) -> str:
+def write_results(python: str, results: Path, output: Path, name: str, printed: str) -> str:
     results.mkdir(exist_ok=True)
     (results / f"{name}.txt").write_text(printed)
     (results / f"{name}.json").write_text(json.dumps({"machine": MACHINE}))
-    subprocess.run([sys.executable, str(TOOL), "--results", str(results), "--output", str(output)], check=True)
+    subprocess.run([python, str(TOOL), "--results", str(results), "--output", str(output)], check=True)
     return output.read_text()
 
 
-def test_a_program_that_did_not_run_again_keeps_its_section(tmp_path: Path) -> None:
+def test_a_program_that_did_not_run_again_keeps_its_section(tmp_path: Path, python: str) -> None:
     output = tmp_path / "results.md"
-    write_results(tmp_path / "first", output, "bench_step", "a step takes 5 ms")
-    write_results(tmp_path / "second", output, "bench_mel", "## not a section\na mel takes 2 ms")
-    text = write_results(tmp_path / "third", output, "bench_step", "a step takes 4 ms")
+    write_results(python, tmp_path / "first", output, "bench_step", "a step takes 5 ms")
+    write_results(python, tmp_path / "second", output, "bench_mel", "## not a section\na mel takes 2 ms")
+    text = write_results(python, tmp_path / "third", output, "bench_step", "a step takes 4 ms")
     assert "5 ms" not in text
     assert text.index("## bench_mel") < text.index("a mel takes 2 ms") < text.index("## bench_step")
     assert text.endswith("a step takes 4 ms\n```\n")

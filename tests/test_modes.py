@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from small_corpus import RATE, configure, make_corpus, store_of, write_audio
@@ -298,11 +297,11 @@ def test_the_report_tells_mode_size_reused_and_rebuilt(corpus):
     }
 
 
-def test_preparing_needs_no_tensorflow(corpus):
+def test_preparing_needs_no_tensorflow(corpus, python):
     code = (
         "import sys; from myxtts.config.config import DataConfig; from myxtts.data.modes import prepare\n"
         "prepare(DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes', num_workers=1))\n"
         "print('tensorflow' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(corpus)], capture_output=True, text=True, env=os.environ)
+    done = subprocess.run([python, "-c", code, str(corpus)], capture_output=True, text=True, env=os.environ)
     assert done.stdout.strip() == "False", done.stderr

@@ -7,7 +7,6 @@ import io
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -202,9 +201,9 @@ def test_json_is_the_summary_alone(run_myxtts: MyXTTS) -> None:
         assert summary["gpu_unavailable"] in ("NVML Shared Library Not Found", "Driver Not Loaded")
 
 
-def test_ctrl_c_ends_it_with_the_means(tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_with_the_means(tmp_path: Path, python: str) -> None:
     log = tmp_path / "load.jsonl"
-    command = [sys.executable, "-m", "myxtts", "monitor", "--interval", "0.1", "--log-file", str(log)]
+    command = [python, "-m", "myxtts", "monitor", "--interval", "0.1", "--log-file", str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert "memory" in process.stdout.readline()
@@ -216,13 +215,13 @@ def test_ctrl_c_ends_it_with_the_means(tmp_path: Path) -> None:
     assert json.loads(log.read_text().splitlines()[-1])["time"] <= time.time()
 
 
-def test_it_needs_no_tensorflow() -> None:
+def test_it_needs_no_tensorflow(python: str) -> None:
     program = (
         "import sys; from myxtts.cli.app import app; "
         "app(['monitor', '--duration', '0.2', '--interval', '0.1'], standalone_mode=False); "
         "sys.exit('tensorflow' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+    assert subprocess.run([python, "-c", program], capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,11 +46,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opened(program: str, *arguments: object) -> dict[str, int]:
+def opened(python: str, program: str, *arguments: object) -> dict[str, int]:
     """How often a program opens the metadata and a manifest."""
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT + program, *map(str, arguments)], capture_output=True, text=True
-    )
+    command = [python, "-c", COUNT + program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -60,13 +58,15 @@ def opened(program: str, *arguments: object) -> dict[str, int]:
     ("command", "manifests"),
     [("check-data", 0), ("precompute", 1), ("verify-cache --quick", 1)],
 )
-def test_a_command_reads_the_metadata_and_opens_the_store_once(corpus: Path, command: str, manifests: int) -> None:
+def test_a_command_reads_the_metadata_and_opens_the_store_once(
+    corpus: Path, python: str, command: str, manifests: int
+) -> None:
     place = [corpus] if command == "check-data" else ["--data-path", corpus]
-    counts = opened(COMMAND, *command.split(), *place, "--set", "text_symbols=graphemes", "--json", "--quiet")
+    counts = opened(python, COMMAND, *command.split(), *place, "--set", "text_symbols=graphemes", "--json", "--quiet")
     assert counts == {"metadata.csv": int(command != "verify-cache --quick"), "manifest.json": manifests}
 
 
-def test_loading_a_split_opens_the_store_once(corpus: Path) -> None:
+def test_loading_a_split_opens_the_store_once(corpus: Path, python: str) -> None:
     program = (
         "from myxtts.config.config import DataConfig\n"
         "from myxtts.data.ljspeech import LJSpeechDataset\n"
@@ -75,9 +75,13 @@ def test_loading_a_split_opens_the_store_once(corpus: Path) -> None:
         "dataset.prepare(config=dataset.config.model_copy(update={'batch_size': 3}))\n"
         "dataset.get_performance_report()\n"
     )
-    assert opened(program, corpus) == {"metadata.csv": 1, "manifest.json": 1}
+    assert opened(python, program, corpus) == {"metadata.csv": 1, "manifest.json": 1}
 
 
-@pytest.mark.tensorflow
-def test_training_reads_the_metadata_and_opens_the_store_once(corpus: Path, tmp_path: Path) -> None:
-    assert opened(TRAINING, corpus, tmp_path / "run") == {"metadata.csv": 1, "manifest.json": 1}
+def test_training_reads_the_metadata_and_opens_the_store_once(
+    corpus: Path, tmp_path: Path, python_with_tensorflow: str
+) -> None:
+    assert opened(python_with_tensorflow, TRAINING, corpus, tmp_path / "run") == {
+        "metadata.csv": 1,
+        "manifest.json": 1,
+    }

@@ -3,7 +3,6 @@
 import doctest
 import json
 import subprocess
-import sys
 import threading
 import tracemalloc
 
@@ -203,10 +202,10 @@ def test_the_process_shares_one_monitor_and_starting_resets_it(capsys):
     shared.reset()
 
 
-def test_measuring_tools_need_no_tensorflow():
+def test_measuring_tools_need_no_tensorflow(python):
     modules = "myxtts.utils.performance, myxtts.performance.culprits, myxtts.performance.simulated_accelerator"
     program = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    assert subprocess.run([python, "-c", program]).returncode == 0
 
 
 def test_the_example_in_the_docstring_holds():

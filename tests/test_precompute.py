@@ -421,7 +421,7 @@ def test_cache_dir_is_used_when_given(corpus, tmp_path):
     assert not (corpus / "cached_features").exists()
 
 
-def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_folder(corpus, tmp_path):
+def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_folder(corpus, tmp_path, python):
     if os.geteuid() != 0:
         pytest.skip("dropping privileges needs root")
     code = (
@@ -438,7 +438,7 @@ def test_a_data_set_that_cannot_be_written_has_its_store_in_the_users_cache_fold
         if folder.name.startswith(("pytest", "popen", "test")):
             os.chmod(folder, 0o755)
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-c", code, str(corpus)]
+    command = [python, "-c", code, str(corpus)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stdout.strip() == str(tmp_path / "home" / "myxtts" / "cached_features"), done.stderr
 

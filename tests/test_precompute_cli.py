@@ -144,12 +144,12 @@ def test_verify_cache_without_a_store_is_one_line(run, corpus):
     assert "myxtts precompute" in done.stderr
 
 
-def test_neither_command_imports_tensorflow(corpus):
+def test_neither_command_imports_tensorflow(corpus, python):
     code = (
         "import sys; from myxtts.cli.app import _run\n"
         "common = ['--data-path', sys.argv[1], '--set', 'text_symbols=graphemes', '--num-workers', '1', '-q']\n"
         "codes = [_run([command, *common]) for command in ('precompute', 'verify-cache')]\n"
         "print(codes, 'tensorflow' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(corpus)], capture_output=True, text=True)
+    done = subprocess.run([python, "-c", code, str(corpus)], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[0, 0] False", done.stderr

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -56,11 +55,16 @@ print(result.columns["mel"].computed, result.columns["token"].computed, result.p
 """
 
 
-def start_build(folder, waits=None, **settings):
+@pytest.fixture
+def start_build(python):
     """Builds in a process; `waits` are files, by the number of the mel before which the build waits for each."""
-    waits = {number: str(path) for number, path in (waits or {}).items()}
-    command = [sys.executable, "-c", BUILD, str(folder), repr(settings), repr(waits)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def start(folder, waits=None, **settings):
+        waits = {number: str(path) for number, path in (waits or {}).items()}
+        command = [python, "-c", BUILD, str(folder), repr(settings), repr(waits)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ def store_folder(cache: Path) -> Path:
 # Killed
 
 
-def kill_and_resume(long_corpus, cache, undisturbed, seed):
+def kill_and_resume(start_build, long_corpus, cache, undisturbed, seed):
     """Kills a build at a random moment, resumes it with fresh processes until it is done; checks every byte."""
     expected, seconds = undisturbed
     chance = random.Random(seed)
@@ -121,8 +125,10 @@ def kill_and_resume(long_corpus, cache, undisturbed, seed):
             break
         shutil.rmtree(cache)
         longest /= 2
-    assert without_cache(content(Path(out.split()[-1]))) == without_cache(expected)
-    assert sorted(os.listdir(store_folder(cache))) == ["CURRENT", "lock", "v000001"]
+    version = Path(out.split()[-1])
+    assert without_cache(content(version)) == without_cache(expected)
+    # Its number is 2 after a kill between the version's name and the pointer to it.
+    assert sorted(os.listdir(store_folder(cache))) == ["CURRENT", "lock", version.name]
 
 
 def without_cache(files):
@@ -130,17 +136,21 @@ def without_cache(files):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_at_a_random_moment_and_resumed_the_bytes_are_the_same(long_corpus, tmp_path, undisturbed, seed):
-    kill_and_resume(long_corpus, tmp_path / "cache", undisturbed, seed)
+def test_killed_at_a_random_moment_and_resumed_the_bytes_are_the_same(
+    start_build, long_corpus, tmp_path, undisturbed, seed
+):
+    kill_and_resume(start_build, long_corpus, tmp_path / "cache", undisturbed, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_killed_at_twenty_random_moments_and_resumed_the_bytes_are_the_same(long_corpus, tmp_path, undisturbed, seed):
-    kill_and_resume(long_corpus, tmp_path / "cache", undisturbed, seed)
+def test_killed_at_twenty_random_moments_and_resumed_the_bytes_are_the_same(
+    start_build, long_corpus, tmp_path, undisturbed, seed
+):
+    kill_and_resume(start_build, long_corpus, tmp_path / "cache", undisturbed, seed)
 
 
-def test_a_killed_build_recomputes_only_a_few_clips(long_corpus, tmp_path, undisturbed):
+def test_a_killed_build_recomputes_only_a_few_clips(start_build, long_corpus, tmp_path, undisturbed):
     cache = tmp_path / "cache"
     build = start_build(long_corpus, {60: tmp_path / "never"}, cache_dir=str(cache))
     journaled = wait_for_journal(build, cache, 30)
@@ -182,20 +192,22 @@ def wait_for_journal(build, cache, clips):
         time.sleep(0.01)
 
 
-def test_a_killed_worker_is_replaced_and_the_bytes_are_the_same(long_corpus, tmp_path, undisturbed):
+def test_a_killed_worker_is_replaced_and_the_bytes_are_the_same(start_build, long_corpus, tmp_path, undisturbed):
     cache = tmp_path / "cache"
     waits = {clips + IN_FLIGHT: tmp_path / f"after-{clips}" for clips in (10, 40, 70)}
     build = start_build(long_corpus, waits, cache_dir=str(cache))
     for number, path in waits.items():
         wait_for_journal(build, cache, number - IN_FLIGHT)
-        os.kill(children(build.pid)[0], signal.SIGKILL)
+        os.kill(workers_of_build(cache)[0], signal.SIGKILL)
         path.touch()
     out, err = build.communicate()
     assert build.returncode == 0, err
     assert without_cache(content(Path(out.split()[-1]))) == without_cache(undisturbed[0])
 
 
-def children(pid):
+def workers_of_build(cache):
+    """The processes that a running build has started; its lock says which process it is."""
+    pid = json.loads((store_folder(cache) / "lock").read_text())["pid"]
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -233,10 +245,10 @@ def test_workers_that_cannot_start_are_one_line(corpus, other_worker):
         precompute(configure(corpus))
 
 
-def test_workers_end_with_their_parent(long_corpus, tmp_path):
+def test_workers_end_with_their_parent(start_build, long_corpus, tmp_path):
     build = start_build(long_corpus, {5 + IN_FLIGHT: tmp_path / "never"}, cache_dir=str(tmp_path / "cache"))
     wait_for_journal(build, tmp_path / "cache", 5)
-    workers = children(build.pid)
+    workers = workers_of_build(tmp_path / "cache")
     assert len(workers) == 2
     build.kill()
     build.wait()
@@ -391,14 +403,14 @@ def test_a_store_of_a_newer_format_is_left_alone_with_one_line(corpus):
 # Several at once
 
 
-def test_of_two_builders_one_builds_and_the_other_finds_it_done(long_corpus, tmp_path):
+def test_of_two_builders_one_builds_and_the_other_finds_it_done(start_build, long_corpus, tmp_path):
     builds = [start_build(long_corpus, cache_dir=str(tmp_path / "cache")) for _ in range(2)]
     outs = [build.communicate() for build in builds]
     assert [build.returncode for build in builds] == [0, 0], outs
     assert sorted(int(out.split()[0]) for out, _ in outs) == [0, 120]
 
 
-def test_a_builder_waits_for_another_and_says_for_whom(corpus):
+def test_a_builder_waits_for_another_and_says_for_whom(start_build, corpus):
     folder = precompute(configure(corpus)).version.parent
     make_corpus(corpus, clips=1, first=8)
     with StoreFolder(folder).lock():
@@ -414,13 +426,13 @@ def test_a_builder_that_may_not_wait_says_who_builds(corpus):
         pass
 
 
-def test_the_lock_of_a_dead_process_holds_nobody_up(corpus, caplog):
+def test_the_lock_of_a_dead_process_holds_nobody_up(corpus, caplog, python):
     folder = StoreFolder(corpus / "cached_features" / "any")
     code = (
         "import os, sys; from pathlib import Path; from myxtts.data.store.folder import StoreFolder\n"
         "with StoreFolder(Path(sys.argv[1])).lock(): os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", code, str(folder.path)])
+    subprocess.run([python, "-c", code, str(folder.path)])
     with caplog.at_level(logging.INFO), folder.lock(wait=False):
         assert "ended early" in caplog.text
 
@@ -452,7 +464,7 @@ def test_a_store_is_removed_unless_somebody_has_it_open_or_builds_it(corpus):
     assert folder.path.parent.exists()
 
 
-def test_a_builder_that_waited_for_a_store_that_was_removed_builds_it_anew(corpus):
+def test_a_builder_that_waited_for_a_store_that_was_removed_builds_it_anew(start_build, corpus):
     folder = StoreFolder(precompute(configure(corpus)).version.parent)
     make_corpus(corpus, clips=1, first=8)
     with folder.lock():
@@ -466,7 +478,7 @@ def test_a_builder_that_waited_for_a_store_that_was_removed_builds_it_anew(corpu
         pass
 
 
-def test_readers_find_a_version_whatever_is_published_meanwhile(corpus):
+def test_readers_find_a_version_whatever_is_published_meanwhile(corpus, python):
     config = configure(corpus)
     folder = precompute(config).version.parent
     code = (
@@ -475,7 +487,7 @@ def test_readers_find_a_version_whatever_is_published_meanwhile(corpus):
         "while time.monotonic() < end:\n"
         "    with FeatureStore.open(sys.argv[1]) as store: store.mel(0).sum()\n"
     )
-    reader = subprocess.Popen([sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True)
+    reader = subprocess.Popen([python, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True)
     assert reader.stderr is not None
     published = 0
     while reader.poll() is None:
@@ -488,19 +500,23 @@ def test_readers_find_a_version_whatever_is_published_meanwhile(corpus):
 # Disks
 
 
-def limited(folder, size):
-    """Builds in a process none of whose files may be larger."""
-    code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n" + BUILD
-    command = [sys.executable, "-c", code, str(folder), "{}", "{}"]
-    return subprocess.run(command, capture_output=True, text=True)
+@pytest.fixture
+def limited_build(python):
+    """Builds in a process none of whose files may be larger than `size`."""
+
+    def build(folder, size):
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n" + BUILD
+        return subprocess.run([python, "-c", code, str(folder), "{}", "{}"], capture_output=True, text=True)
+
+    return build
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
-def test_a_file_that_may_not_grow_ends_in_one_message_and_is_continued_later(corpus, share):
+def test_a_file_that_may_not_grow_ends_in_one_message_and_is_continued_later(corpus, limited_build, share):
     config = configure(corpus)
     files = content(precompute(config).version)
     shutil.rmtree(corpus / "cached_features")
-    done = limited(corpus, int(len(files["mel.bin"]) * share))
+    done = limited_build(corpus, int(len(files["mel.bin"]) * share))
     assert done.returncode == 1
     assert "File too large" in done.stderr
     assert "Traceback" not in done.stderr
@@ -509,12 +525,12 @@ def test_a_file_that_may_not_grow_ends_in_one_message_and_is_continued_later(cor
     assert content(result.version) == files
 
 
-def test_the_version_before_stays_usable_when_the_disk_fills_up(corpus):
+def test_the_version_before_stays_usable_when_the_disk_fills_up(corpus, limited_build):
     config = configure(corpus)
     old = precompute(config).version
     files = content(old)
     make_corpus(corpus, clips=4, first=8)
-    done = limited(corpus, len(files["mel.bin"]) + 1000)
+    done = limited_build(corpus, len(files["mel.bin"]) + 1000)
     assert (done.returncode, "File too large" in done.stderr) == (1, True)
     assert content(FeatureStore.open(old.parent).path) == files
     assert precompute(config).clips == 12
@@ -546,7 +562,7 @@ def fill(path):
             file.write(bytes(1 << 16))
 
 
-def test_a_disk_that_somebody_else_fills_meanwhile(long_corpus, tmp_path, undisturbed):
+def test_a_disk_that_somebody_else_fills_meanwhile(start_build, long_corpus, tmp_path, undisturbed):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(disk)]
@@ -571,7 +587,7 @@ def test_a_disk_that_somebody_else_fills_meanwhile(long_corpus, tmp_path, undist
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_a_cache_folder_without_permission_is_one_line(corpus, tmp_path):
+def test_a_cache_folder_without_permission_is_one_line(corpus, tmp_path, python):
     if os.geteuid() != 0:
         pytest.skip("dropping privileges needs root")
     code = (
@@ -587,7 +603,7 @@ def test_a_cache_folder_without_permission_is_one_line(corpus, tmp_path):
     for folder in (tmp_path, *tmp_path.parents[:3]):
         if folder.name.startswith(("pytest", "test")):
             os.chmod(folder, 0o755)
-    command = [sys.executable, "-c", code, str(tmp_path / "cache" / "store")]
+    command = [python, "-c", code, str(tmp_path / "cache" / "store")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "Permission denied" in done.stdout, done.stderr
     assert "--cache-dir" in done.stdout

@@ -352,7 +352,7 @@ def test_an_older_reader_would_refuse_an_index_of_another_format(version):
     refused(version, INDEX_FILE, verify="none")
 
 
-def test_a_folder_without_permission_is_one_line(version):
+def test_a_folder_without_permission_is_one_line(version, python):
     code = (
         "import os, sys\n"
         "from myxtts.data.store import FeatureStore\n"
@@ -365,7 +365,7 @@ def test_a_folder_without_permission_is_one_line(version):
         pytest.skip("dropping privileges needs root")
     os.chmod(version / MANIFEST_FILE, 0o000)
     _open_to_all(version)
-    done = subprocess.run([sys.executable, "-c", code, str(version)], capture_output=True, text=True)
+    done = subprocess.run([python, "-c", code, str(version)], capture_output=True, text=True)
     assert "Permission denied" in done.stdout, done.stderr
     assert len(done.stdout.splitlines()) == 1
 

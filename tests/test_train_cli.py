@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,10 +185,10 @@ WITHOUT_TENSORFLOW = (
     ],
 )
 def test_a_folder_that_cannot_be_used_is_said_before_tensorflow_starts(
-    data: Path, tmp_path: Path, option: str, name: str, code: int, message: str
+    data: Path, tmp_path: Path, python: str, option: str, name: str, code: int, message: str
 ) -> None:
     (tmp_path / "taken" / "step-00000001").mkdir(parents=True)
-    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, "train", "--data-path", str(data), option, name, *QUICK_RUN]
+    command = [python, "-c", WITHOUT_TENSORFLOW, "train", "--data-path", str(data), option, name, *QUICK_RUN]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == code, done.stderr
     assert message in done.stderr

@@ -1,6 +1,6 @@
 """Adapts the documents to the site that `mkdocs build` makes; on GitHub they are read as they are.
 
-- README.md and README.fa.md become the front pages, and the other documents beside them pages.
+- README.md and README.fa.md become the front pages, and the other documents outside docs/ pages.
 - Links are written for the repository, and lead to the same documents on the site.
 - Persian pages run from right to left, in a theme that speaks Persian, and list only Persian pages.
 """
@@ -26,6 +26,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "myxtts/text/persian_reading/NOTICE.md": "persian-sources.md",
 }
 PERSIAN = "fa/"
 
