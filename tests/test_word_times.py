@@ -48,7 +48,7 @@ def spoken(text, language, tokenizer):
 
 def times(text, language="en", tokenizer=LETTERS, **options):
     """The words of a text whose tokens all take `FRAMES` frames of a second each."""
-    words = []
+    words: list[WordTime] = []
     seconds = 0.0
     for utterance in plan_speech(parse_markup(text, language), tokenizer, **options).utterances:
         alignment = np.repeat(np.arange(len(utterance.tokens)), FRAMES)
