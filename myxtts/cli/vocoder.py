@@ -28,6 +28,7 @@ def vocode(
     """
     from myxtts.audio.mel import MelSettings, log_mel
     from myxtts.audio.reading import read_audio
+    from myxtts.inference.chunked_vocoder import WHOLE_CHUNK
     from myxtts.inference.vocoder import create_vocoder, find_vocoder
 
     check_wav_path(output)
@@ -42,7 +43,7 @@ def vocode(
 
     began, samples = time.perf_counter(), 0
     with wav_file(output, settings.sample_rate) as file:
-        for piece in opened.stream(mel):
+        for piece in opened.stream(mel, WHOLE_CHUNK):
             file.write(piece)
             samples += len(piece)
     compute, seconds = time.perf_counter() - began, samples / settings.sample_rate
