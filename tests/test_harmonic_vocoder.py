@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocoder_objective, "SPECTROGRAMS", ((512, 128),))
 
 
-def small_vocoder(**options: object) -> HarmonicVocoder:
+def small_vocoder(**options: Any) -> HarmonicVocoder:
     """With weights that all matter: new networks end in zeros."""
     tf.keras.utils.set_random_seed(1)
     model = HarmonicVocoder(SMALLEST, SETTINGS, **options)
@@ -47,7 +48,7 @@ def small_vocoder(**options: object) -> HarmonicVocoder:
 
 def tone(pitch: float, frames: int = 40, overtones: int = 10) -> np.ndarray:
     time = np.arange(frames * SETTINGS.hop_length) / SETTINGS.sample_rate
-    waves = sum(np.cos(2 * np.pi * k * pitch * time) / k for k in range(1, overtones + 1))
+    waves = np.sum([np.cos(2 * np.pi * k * pitch * time) / k for k in range(1, overtones + 1)], axis=0)
     return (0.1 * waves).astype(np.float32)
 
 
@@ -148,7 +149,7 @@ def test_other_mel_settings_work() -> None:
     assert len(speaker(mel)) == len(mel) * 200
 
 
-def objective(**changes: object) -> VocoderObjective:
+def objective(**changes: Any) -> VocoderObjective:
     config = XTTSConfig(**{"adversarial_share": 0.5, **changes})
     tf.keras.utils.set_random_seed(1)
     return VocoderObjective(VocoderInTraining(config.vocoder, SETTINGS), config, total_steps=10)
@@ -199,9 +200,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_data_set(tmp_path_factory.mktemp("vocoder") / "data", [0.5 + 0.1 * (k % 5) for k in range(12)])
 
 
-def configure(data: Path, run: Path, **changes: object) -> XTTSConfig:
+def configure(data: Path, run: Path, **changes: Any) -> XTTSConfig:
     """Eager steps of a small vocoder: a run takes seconds."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "data_path": str(data),
         "checkpoint_dir": str(run),
         "text_symbols": "graphemes",
@@ -220,7 +221,7 @@ def configure(data: Path, run: Path, **changes: object) -> XTTSConfig:
     return XTTSConfig(**(values | changes))
 
 
-def train(config: XTTSConfig, **options: object) -> VocoderTrainer:
+def train(config: XTTSConfig, **options: Any) -> VocoderTrainer:
     trainer = VocoderTrainer(config, **options)
     trainer.train(*trainer.prepare_datasets())
     return trainer

@@ -149,7 +149,7 @@ def test_an_epoch_has_the_frames_of_the_data_set() -> None:
 def test_a_size_that_makes_no_sense_is_refused(name: str) -> None:
     sizes = {"frames": 8, "batch_size": 2} | {name: 0}
     with pytest.raises(ConfigError, match=f"{name} is 0; it can be 1 or more"):
-        SegmentPlan([100], **sizes)
+        SegmentPlan([100], frames=sizes["frames"], batch_size=sizes["batch_size"])
 
 
 # What is in them

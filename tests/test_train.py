@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Watched:
     validations: int = 0
     shapes: int = 0
 
-    def compiling(self, shape: tuple[int, int, int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
         self.shapes += 1
 
     def progress(self, progress: object) -> None:

@@ -258,7 +258,9 @@ def test_taking_the_average_between_two_steps_does_not_change_what_is_trained() 
         watched(batch(seed=number))
         left_alone(batch(seed=number))
         put_average(watched.optimizer, watched.weights, small_model(seed=9))
-    for expected, found in zip(weights_of(left_alone.model), weights_of(watched.model), strict=True):
+    for expected, found in zip(
+        weights_of(left_alone.objective.model), weights_of(watched.objective.model), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 

@@ -52,8 +52,8 @@ def listen(
         for worker in pool:
             _give(worker, waiting, busy)
         while busy:
-            for worker in wait(list(busy)):
-                assert isinstance(worker, Connection)
+            for ready in wait(list(busy)):
+                worker = next(one for one in busy if one is ready)
                 place = busy.pop(worker)
                 found[place] = _answer(worker)
                 done(tasks[place][0])
