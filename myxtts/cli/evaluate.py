@@ -113,6 +113,7 @@ def _render(console: Console, result: Evaluation) -> None:
         table.add_row(*row)
     console.print(table)
     if result.judgements is not None and result.judgements.groups:
+        console.print()
         console.print(table_text(*result.judgements.table(TITLES)))
     for note in result.notes():
         console.print(note)
