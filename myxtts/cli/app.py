@@ -27,6 +27,7 @@ from myxtts.cli import (
     precompute,
     prepare,
     profile,
+    split,
     synthesize,
     text,
     train,
@@ -53,6 +54,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Data": (
         make_corpus.make_corpus,
         prepare.prepare,
+        split.split,
         check_data.check_data,
         precompute.precompute,
         verify_cache.verify_cache,
