@@ -227,7 +227,10 @@ def _clean_all(
     def task(number: int) -> str | None:
         if not pending[number]:
             return None
-        asked = [{"id": clip.id, "path": clip.audio_path} for clip in pending[number]]
+        asked = [
+            {"id": clip.id, "path": clip.audio_path, "start": clip.start, "duration": clip.duration}
+            for clip in pending[number]
+        ]
         return json.dumps({"settings": asdict(settings), "wavs": str(wavs), "clips": asked})
 
     def settle(number: int, reason: str | None) -> None:

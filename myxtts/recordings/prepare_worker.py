@@ -1,6 +1,6 @@
 """Cleans some of the clips of a data set, in its own process.
 
-Standard input: `{"settings": {…}, "wavs": folder, "clips": [{"id", "path"}, …]}`. Standard output: for each clip, in
+Standard input: `{"settings": {…}, "wavs": folder, "clips": [{"id", "path", "start", "duration"}, …]}`. Standard output: for each clip, in
 order, a line of JSON as `prepare` keeps it in its journal, when the clip's file is in place; `{"id", "error"}` for
 one that cannot be read.
 """
@@ -42,11 +42,11 @@ def main() -> int:
     return 0
 
 
-def _clean(clip: dict[str, str], wavs: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _clean(clip: dict[str, Any], wavs: Path, settings: dict[str, Any]) -> dict[str, Any]:
     status = os.stat(clip["path"])
     own_rate = audio_info(clip["path"]).sample_rate
     rate = settings["sample_rate"] or own_rate
-    recorded = read_audio(clip["path"], own_rate)
+    recorded = read_audio(clip["path"], own_rate, clip["start"], clip["duration"])
     filtered = without_rumble(recorded, own_rate)
     spans = speech_spans(speech_probability(filtered, own_rate))
     measurement = measure(recorded, filtered, own_rate, spans)

@@ -241,7 +241,7 @@ class _Work:
     def _listen(self, work: Path) -> list[Any]:
         """What is computed of each minute of the reading."""
         whole = self._audio.seconds
-        items = [
+        items: list[dict[str, Any]] = [
             {
                 "recording": str(Path(self._audio.path).absolute()),
                 "begin": begin,
@@ -257,7 +257,7 @@ class _Work:
         """The bands of each sentence that has words, spoken by the reference; [0, 26] if that is silent."""
         texts = [self._sentences[number] for number in self._spoken]
         language = self._settings.language
-        items = [
+        items: list[dict[str, Any]] = [
             {
                 "sentences": texts[first : first + _PART_SENTENCES],
                 "language": language,
