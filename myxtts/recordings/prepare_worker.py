@@ -1,8 +1,8 @@
 """Cleans some of the clips of a data set, in its own process.
 
-Standard input: `{"settings": {…}, "wavs": folder, "clips": [{"id", "path", "start", "duration"}, …]}`. Standard output: for each clip, in
-order, a line of JSON as `prepare` keeps it in its journal, when the clip's file is in place; `{"id", "error"}` for
-one that cannot be read.
+Standard input: `{"settings": {…}, "wavs": folder, "clips": [{"id", "path", "start", "duration"}, …]}`. Standard
+output: for each clip, in order, a line of JSON as `prepare` keeps it in its journal, when the clip's file is in place;
+`{"id", "error"}` for one that cannot be read.
 """
 
 from __future__ import annotations
