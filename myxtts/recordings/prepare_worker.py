@@ -1,7 +1,7 @@
 """Cleans some of the clips of a data set, in its own process.
 
 Standard input: `{"settings": {…}, "wavs": folder, "clips": [{"id", "path", "start", "duration"}, …]}`. Standard
-output: for each clip, in order, a line of JSON as `prepare` keeps it in its journal, when the clip's file is in place;
+output: for each clip, in order, a line of JSON as `prepare` keeps it in its journal, when the clip's file is there;
 `{"id", "error"}` for one that cannot be read.
 """
 
