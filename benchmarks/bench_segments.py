@@ -161,7 +161,7 @@ def copies(store: FeatureStore) -> Batches:
         yield {"mel": targets[0].reshape(BATCH, FRAMES, -1), "audio": targets[1]}
 
 
-def _bytes(value: np.ndarray | tf.Tensor) -> int:
+def _bytes(value: Any) -> int:
     return value.dtype.size * value.shape.num_elements() if tf.is_tensor(value) else value.nbytes
 
 
