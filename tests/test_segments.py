@@ -147,7 +147,7 @@ def test_an_epoch_has_the_frames_of_the_data_set() -> None:
 
 @pytest.mark.parametrize("name", ["frames", "batch_size"])
 def test_a_size_that_makes_no_sense_is_refused(name: str) -> None:
-    sizes = {"frames": 8, "batch_size": 2} | {name: 0}
+    sizes: dict[str, Any] = {"frames": 8, "batch_size": 2} | {name: 0}
     with pytest.raises(ConfigError, match=f"{name} is 0; it can be 1 or more"):
         SegmentPlan([100], frames=sizes["frames"], batch_size=sizes["batch_size"])
 
