@@ -52,12 +52,12 @@ def listen(
         for worker in pool:
             _give(worker, waiting, busy)
         while busy:
-            for worker in wait(list(busy)):
-                assert isinstance(worker, Connection)
-                place = busy.pop(worker)
-                found[place] = _answer(worker)
+            for ready in wait(list(busy)):
+                assert isinstance(ready, Connection)
+                place = busy.pop(ready)
+                found[place] = _answer(ready)
                 done(tasks[place][0])
-                _give(worker, waiting, busy)
+                _give(ready, waiting, busy)
     return [found[place] for place in range(len(tasks))]
 
 
