@@ -210,8 +210,8 @@ def test_weights_are_read_without_pytorch(tmp_path: Path) -> None:
 
 
 def test_a_weights_file_cannot_run_code(tmp_path: Path) -> None:
-    header: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
-    head = b"".join(pickle.dumps(one, 2) for one in header)
+    start: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+    head = b"".join(pickle.dumps(one, 2) for one in start)
     (tmp_path / "w.pt").write_bytes(head + pickle.dumps({"model_state": print}, 2))
     with pytest.raises(pickle.UnpicklingError, match="it names"):
         read_torch_weights(tmp_path / "w.pt")

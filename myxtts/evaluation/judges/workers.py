@@ -53,11 +53,11 @@ def listen(
             _give(worker, waiting, busy)
         while busy:
             for ready in wait(list(busy)):
-                worker = next(one for one in busy if one is ready)
-                place = busy.pop(worker)
-                found[place] = _answer(worker)
+                assert isinstance(ready, Connection)
+                place = busy.pop(ready)
+                found[place] = _answer(ready)
                 done(tasks[place][0])
-                _give(worker, waiting, busy)
+                _give(ready, waiting, busy)
     return [found[place] for place in range(len(tasks))]
 
 
