@@ -134,6 +134,15 @@ def test_the_full_size_clones_a_voice_it_was_not_trained_on(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not available(), reason="espeak-ng, which speaks the corpus, is not installed (the speech extra)")
+def test_a_vocoder_is_given_to_every_stage_that_makes_sound(tmp_path: Path) -> None:
+    folders = Folders(tmp_path, tmp_path / "full")
+    listed = stages(SIZES["full"], folders, tmp_path / "voice.wav", "hifigan.onnx")
+    taking = {stage.command[0] for stage in listed if "--vocoder=hifigan.onnx" in stage.command}
+    assert taking == {"train", "evaluate", "synthesize", "clone-voice"}
+    without = stages(SIZES["full"], folders, tmp_path / "voice.wav")
+    assert not any("--vocoder" in word for stage in without for word in stage.command)
+
+
 def test_a_folder_that_cannot_be_used_is_named(
     tmp_path: Path, run_myxtts: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
