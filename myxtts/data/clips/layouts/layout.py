@@ -95,6 +95,7 @@ class Folder:
         self.path = path
         self.root = root
         self.wavs_dir = wavs_dir
+        self._opened: dict[str, Folder] = {}  # so that each is listed once, however many layouts look
 
     @cached_property
     def _names(self) -> tuple[list[str], list[str]]:
@@ -125,7 +126,7 @@ class Folder:
 
     def folder(self, name: str) -> Folder:
         """A folder in it."""
-        return Folder(self.join(name), self.root, self.wavs_dir)
+        return self._opened.setdefault(name, Folder(self.join(name), self.root, self.wavs_dir))
 
     def first(self, wanted: Callable[[Folder], bool], depth: int, most: int = 64) -> Folder | None:
         """The first folder from this one down that is wanted, at most `depth` levels down, of the first `most`."""

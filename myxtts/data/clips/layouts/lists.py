@@ -35,9 +35,9 @@ _LOCALE = re.compile(r"[a-z]{2,3}_[A-Z]{2}")
 
 def _find_ljspeech(folder: Folder) -> Sequence[ClipSet]:
     if DEFAULT_METADATA_FILE in folder.files:
-        return [_open_list(folder, folder.join(DEFAULT_METADATA_FILE))]
+        return [open_list(folder, folder.join(DEFAULT_METADATA_FILE))]
     lists = [name for name in folder.files if name.casefold().endswith(_LIST_SUFFIXES)][:_MOST_LISTS]
-    found = [_open_list(folder, folder.join(name)) for name in lists if _names_audio(folder, folder.join(name))]
+    found = [open_list(folder, folder.join(name)) for name in lists if _names_audio(folder, folder.join(name))]
     return choose_file(folder, found)
 
 
@@ -46,7 +46,7 @@ def _find_piper(folder: Folder) -> Sequence[ClipSet]:
     return [_open_piper(folder, path)] if os.path.isfile(path) else []
 
 
-def _open_list(folder: Folder, path: str) -> ClipSet:
+def open_list(folder: Folder, path: str) -> ClipSet:
     """A list in LJSpeech's columns, in those of its header row, or in piper's if the second column names speakers."""
     content = read_metadata_file(path)
     if _has_speakers(content):
@@ -172,11 +172,11 @@ def _names_audio(folder: Folder, path: str) -> bool:
 
 
 def _is_common_voice(path: str) -> bool:
-    rows = _look_at(path)
+    rows = _look_at(path) if path.endswith(".tsv") else []
     return bool(rows) and {"audio", "text", "speaker"} <= rows[0].keys()
 
 
-LJSPEECH = Layout("ljspeech", "metadata.csv, or another list of id|text", _find_ljspeech, _open_list)
+LJSPEECH = Layout("ljspeech", "metadata.csv, or another list of id|text", _find_ljspeech, open_list)
 PIPER = Layout("piper", "metadata.csv of id|speaker|text", _find_piper, _open_piper)
 COMMON_VOICE = Layout(
     "common-voice",

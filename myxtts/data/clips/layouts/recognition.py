@@ -14,7 +14,14 @@ from dataclasses import replace
 
 from myxtts.data.clips.layouts.festvox import FESTVOX
 from myxtts.data.clips.layouts.layout import ClipSet, Folder, Layout, choose_by_name
-from myxtts.data.clips.layouts.lists import COMMON_VOICE, DEFAULT_METADATA_FILE, LJSPEECH, M_AILABS, PIPER
+from myxtts.data.clips.layouts.lists import (
+    COMMON_VOICE,
+    DEFAULT_METADATA_FILE,
+    LJSPEECH,
+    M_AILABS,
+    PIPER,
+    open_list,
+)
 from myxtts.data.clips.layouts.manifests import LHOTSE, NEMO
 from myxtts.data.clips.layouts.text_files import LIBRITTS, TEXT_FILES, VCTK
 from myxtts.errors import ConfigError, DataError
@@ -85,8 +92,7 @@ def open_named(path: str, root: str, wavs_dir: str, layout: str = "auto") -> lis
     for one in LAYOUTS.values():
         if one.open_file is not None and one.recognises(path):
             return [one.open_file(folder, path)]
-    assert LJSPEECH.open_file is not None
-    return [LJSPEECH.open_file(folder, path)]
+    return [open_list(folder, path)]
 
 
 def describe(sets: Sequence[ClipSet], root: str) -> str:
@@ -125,7 +131,7 @@ def _language_of(folder: str) -> str | None:
 
 def _not_recognised(folder: Folder, tried: Sequence[Layout]) -> str:
     suffixes = Counter(os.path.splitext(name)[1].lower() or "no suffix" for name in folder.files)
-    files = [f"{count:,} files with {suffix}" for suffix, count in suffixes.most_common(_SHOWN)]
+    files = [f"{count:,} file{'s' * (count > 1)} with {suffix}" for suffix, count in suffixes.most_common(_SHOWN)]
     folders = [f"{name}/" for name in folder.folders[:_SHOWN]]
     if len(folder.folders) > _SHOWN:
         folders.append(f"{len(folder.folders) - _SHOWN:,} more folders")
