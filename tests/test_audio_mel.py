@@ -9,8 +9,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import librosa
-import numba
 import numpy as np
 import pytest
 import scipy.fft
@@ -33,15 +31,21 @@ def uncompiled(*arguments, **_):
     return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
 
 
-# librosa, imported where it is first used, would compile for half a minute what is not called here.
-with pytest.MonkeyPatch.context() as patch:
-    for decorator in ("jit", "vectorize", "guvectorize", "stencil"):
-        patch.setattr(numba, decorator, uncompiled)
-    assert callable(librosa.stft)
-    assert callable(librosa.filters.mel)
+@pytest.fixture(scope="module")
+def librosa():
+    """Not compiled: where it is first used, it would compile for half a minute what is not called here."""
+    import librosa
+    import numba
+
+    with pytest.MonkeyPatch.context() as patch:
+        for decorator in ("jit", "vectorize", "guvectorize", "stencil"):
+            patch.setattr(numba, decorator, uncompiled)
+        assert callable(librosa.stft)
+        assert callable(librosa.filters.mel)
+    return librosa
 
 
-def librosa_log_mel(audio: np.ndarray, of: MelSettings) -> np.ndarray:
+def librosa_log_mel(librosa, audio: np.ndarray, of: MelSettings) -> np.ndarray:
     padded = np.pad(audio, of.padding, mode="reflect")
     magnitude = np.abs(
         librosa.stft(padded, n_fft=of.n_fft, hop_length=of.hop_length, win_length=of.win_length, center=False)
@@ -51,10 +55,10 @@ def librosa_log_mel(audio: np.ndarray, of: MelSettings) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
-def test_agrees_with_librosa_under_the_same_padding(name):
+def test_agrees_with_librosa_under_the_same_padding(librosa, name):
     of = OTHER_SETTINGS[name]
     audio = sound(3, 2.0, of.sample_rate)
-    np.testing.assert_allclose(log_mel(audio, of), librosa_log_mel(audio, of), atol=TOLERANCE)
+    np.testing.assert_allclose(log_mel(audio, of), librosa_log_mel(librosa, audio, of), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
@@ -64,10 +68,12 @@ def test_agrees_with_the_definition(name):
     np.testing.assert_allclose(log_mel(audio, of), reference_log_mel(audio, of), atol=TOLERANCE)
 
 
-def test_agrees_with_librosa_on_real_clips(ljspeech_mini: Path):
+def test_agrees_with_librosa_on_real_clips(librosa, ljspeech_mini: Path):
     for path in sorted((ljspeech_mini / "wavs").glob("*.wav")):
         audio = read_audio(path, DEFAULT.sample_rate)
-        np.testing.assert_allclose(log_mel(audio, DEFAULT), librosa_log_mel(audio, DEFAULT), atol=TOLERANCE / 2)
+        np.testing.assert_allclose(
+            log_mel(audio, DEFAULT), librosa_log_mel(librosa, audio, DEFAULT), atol=TOLERANCE / 2
+        )
 
 
 def test_quiet_high_bands_are_nearer_the_truth_than_by_a_plain_float32_transform():
@@ -83,7 +89,7 @@ def test_quiet_high_bands_are_nearer_the_truth_than_by_a_plain_float32_transform
 
 
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
-def test_the_filter_bank_is_librosas(name):
+def test_the_filter_bank_is_librosas(librosa, name):
     of = OTHER_SETTINGS[name]
     bands = librosa.filters.mel(sr=of.sample_rate, n_fft=of.n_fft, n_mels=of.n_mels, fmin=of.fmin, fmax=of.fmax)
     assert mel_filterbank(of).shape == (of.n_mels, of.n_fft // 2 + 1)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ import soundfile
 
 from myxtts.child_program import child_command
 from myxtts.config.config import DataConfig
-from myxtts.corpus.make import CHUNK_CLIPS, make_corpus
+from myxtts.corpus import make
+from myxtts.corpus.make import make_corpus
 from myxtts.corpus.plan import CorpusSettings, plan_corpus
 from myxtts.data.clips.audio_headers import probe_audio
 from myxtts.data.clips.metadata import read_metadata
@@ -26,20 +27,30 @@ from myxtts.errors import DataError, MissingExtraError, MyXTTSError, UsageError
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Two chunks, breathy voices (f5, Alicia) among them, two languages.
+CHUNK_CLIPS = 40
 SEVERAL_CLIPS = CHUNK_CLIPS + 30
 SEVERAL = CorpusSettings(clips=SEVERAL_CLIPS, speakers=6, languages=("en", "fa"), seed=7)
 
 MAKE_SOME = f"""
 import itertools, os, signal, sys
-from myxtts.corpus.make import make_corpus
+from myxtts.corpus import make
 from myxtts.corpus.plan import CorpusSettings
+make.CHUNK_CLIPS = {CHUNK_CLIPS}
 settings = CorpusSettings(clips={SEVERAL_CLIPS}, speakers=6, languages=("en", "fa"), seed=7)
 done = itertools.count(1)
 def kill_at_the_twentieth(clips):
     if next(done) == 20:
         os.kill(os.getpid(), signal.SIGKILL)
-make_corpus(sys.argv[1], settings, workers=1, on_progress=kill_at_the_twentieth)
+make.make_corpus(sys.argv[1], settings, workers=1, on_progress=kill_at_the_twentieth)
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_chunks() -> Iterator[None]:
+    """So that a corpus of several chunks is soon spoken."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make, "CHUNK_CLIPS", CHUNK_CLIPS)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,7 @@ def test_works_from_a_script_without_a_main_guard(corpus):
     script = corpus / "script.py"
     script.write_text(
         "import sys; from myxtts.config.config import DataConfig; from myxtts.data.precompute import precompute\n"
-        "config = DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes', num_workers=2)\n"
+        "config = DataConfig(dataset_path=sys.argv[1], text_symbols='graphemes', num_workers=1)\n"
         "print(precompute(config).clips, 'tensorflow' in sys.modules)\n"
     )
     command = [sys.executable, str(script), str(corpus)]
