@@ -39,7 +39,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("voices", type=Path)
     options.add_argument("work", type=Path)
-    options.add_argument("--steps", type=int, default=4000)
+    options.add_argument("--steps", type=int, default=2800)
     options.add_argument("--leave-out", metavar="NAME")
     given = options.parse_args()
     data, run = given.work / "data", given.work / "run"
