@@ -39,7 +39,7 @@ def judge_evaluation(
     if panel.judges:
         progress.stage("making the audio to judge", len(results))
         for one in results:
-            recorded = trim(read_audio(one.audio_path, rate), settings)
+            recorded = trim(read_audio(one.audio_path, rate, *one.part), settings)
             clip = Speech(recorded, rate, one.text, one.speaker, one.id, one.language)
             groups[RECORDING].append(clip)
             groups[CEILING].append(clip._replace(audio=vocoder(one.true_mel)))
