@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def out(prepared: PrepareReport, tmp_path: Path) -> Path:
     return shutil.copytree(prepared.path, tmp_path / "out")
 
 
-def prepare(recordings: Path, out: Path, settings: PrepareSettings | None = None, **options: bool) -> PrepareReport:
+def prepare(recordings: Path, out: Path, settings: PrepareSettings | None = None, **options: Any) -> PrepareReport:
     metadata = read_metadata(DataConfig(dataset_path=str(recordings)))
     return prepare_recordings(metadata, recordings, out, settings or PrepareSettings(), workers=1, **options)
 

@@ -46,7 +46,7 @@ def prepare_page(report: PrepareReport, wavs: Path) -> str:
 def _clip_section(clip: CleanClip, wavs: Path) -> str:
     file = wavs / f"{clip.clip.id}.wav"
     before = clip.before
-    figures = [
+    figures: list[list[object]] = [
         ["loudness", "silent" if clip.loudness is None else f"{clip.loudness:.1f} LUFS"],
         ["largest sample, as recorded", f"{before.peak_db:.1f} dB"],
         ["flat peaks", before.flat_peaks],

@@ -34,13 +34,13 @@ from myxtts.recordings.forced_alignment import Alignment, Reference, align
 from myxtts.recordings.long_audio import LongAudio
 from myxtts.recordings.placement import Cut, cut_clips, place_sentences, speech_without_text
 from myxtts.recordings.prepare import METADATA_FILE, WAVS_DIR, metadata_text
-from myxtts.recordings.prepare_worker import wav_bytes, write_bytes
 from myxtts.recordings.reading_features import FRAME_SECONDS, LEVEL_SECONDS, cepstra, stretched
 from myxtts.recordings.reading_text import has_words, read_sentences
 from myxtts.recordings.recogniser import agreement, can_recognise
 from myxtts.recordings.split_page import split_page
 from myxtts.recordings.split_worker import save_reference
 from myxtts.recordings.voice_activity import CHUNK_SECONDS, available
+from myxtts.recordings.wav_file import wav_bytes, write_bytes
 from myxtts.text import espeak
 
 DESCRIPTION_FILE = "split.json"
@@ -241,7 +241,7 @@ class _Work:
     def _listen(self, work: Path) -> list[Any]:
         """What is computed of each minute of the reading."""
         whole = self._audio.seconds
-        items = [
+        items: list[dict[str, Any]] = [
             {
                 "recording": str(Path(self._audio.path).absolute()),
                 "begin": begin,
@@ -257,7 +257,7 @@ class _Work:
         """The bands of each sentence that has words, spoken by the reference; [0, 26] if that is silent."""
         texts = [self._sentences[number] for number in self._spoken]
         language = self._settings.language
-        items = [
+        items: list[dict[str, Any]] = [
             {
                 "sentences": texts[first : first + _PART_SENTENCES],
                 "language": language,

@@ -27,6 +27,7 @@ from myxtts.training.progress import Observer
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.run_log import RunLog
 from myxtts.training.step import TrainingStep
+from myxtts.training.text_check import STEPS_TO_TELL, warning_of_wrong_texts
 from myxtts.training.training_data import TrainingData
 from myxtts.training.training_state import RunState, TrainingState
 from myxtts.training.validation import SampleSpeaker, Validator
@@ -118,6 +119,12 @@ class Checkpointer:
         if self._config.training.enable_tensorboard:
             self._log.samples(step, self._sample_speaker())
         return best
+
+    def warning_of_wrong_texts(self, step: int) -> str | None:
+        """What to tell the user about the texts of validation clips, by the weights that were validated last."""
+        if self._data.validation is None or step < STEPS_TO_TELL:
+            return None
+        return warning_of_wrong_texts(self._averaged, self._config, self._data.validation)
 
     def save(self, step: int, best: bool = False) -> None:
         """Saves a checkpoint; its files are still being written when this returns."""
