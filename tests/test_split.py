@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_continues_to_the_same_result(
     reading: Path, whole: SplitReport, tmp_path: Path, python: str
 ) -> None:
     out = tmp_path / "out"
-    arguments = [reading / "book.wav", reading / "book.txt", out]
+    arguments = (reading / "book.wav", reading / "book.txt", out)
     environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
     dead = subprocess.run([python, "-c", SPLIT_AND_DIE, *arguments], env=environment)
     assert dead.returncode == -signal.SIGKILL

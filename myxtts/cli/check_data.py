@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from myxtts.cli.machine_config import start_tensorflow
 from myxtts.cli.options import ConfigOptions, command
-from myxtts.cli.output import duration_text, emit, progress
+from myxtts.cli.output import StageProgress, duration_text, emit, progress
+from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
     from myxtts.data.clips.inspection import DataReport, Share
+    from myxtts.evaluation.transcripts import TranscriptFit
 
 _BAR_WIDTH = 40
 _LABEL_WIDTH = 14
@@ -22,6 +25,7 @@ _SHOWN_NAMES = 10
 _NAME_LENGTH = 32
 _SHOWN_CHARACTERS = 120
 _SHOWN_WORDS = 20
+_SHOWN_TEXTS = 30
 
 
 @command("data_layout", "language", "num_workers", "config", "settings")
@@ -30,26 +34,57 @@ def check_data(
     path: Annotated[
         Path | None, typer.Argument(help="Folder of the data set; default: the one in the configuration.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Voice trained on the data set (a checkpoint or run): rank clips whose text does not fit."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="With --checkpoint: write a page with the clips that fit least to this file.")
+    ] = None,
 ) -> None:
     """Report what a data set contains and everything that is wrong with it.
 
-    The exit code is 1 if a clip cannot be used or training could not start.
+    With a voice that was trained on it, also the clips whose text is probably not what is said. The exit code is 1 if
+    a clip cannot be used or training could not start.
 
     Example: myxtts check-data ./data/ljspeech
     """
     from myxtts.data.clips.inspection import inspect_data
     from myxtts.data.clips.metadata import read_metadata
 
+    if html is not None and checkpoint is None:
+        raise UsageError("--html: shows the clips that a --checkpoint finds; give one")
+    if html is not None and not html.absolute().parent.is_dir():
+        raise UsageError(f"{html}: the folder {html.parent} does not exist")
+    if checkpoint is not None:
+        from myxtts.models.checkpoint import read_checkpoint
+
+        read_checkpoint(checkpoint)
+
     data = given.load(data_path=path).config.data
     metadata = read_metadata(data)
     with progress("reading headers", len(metadata.clips)) as bar:
         report = inspect_data(metadata, data, bar.advance)
-    emit(report.to_dict(), lambda out: _render(out, report))
+    fits = [] if checkpoint is None or not report.clips else _rank(checkpoint, data.dataset_path, html)
+    ranked = {"transcripts": [fit.to_dict() for fit in fits]} if checkpoint is not None else {}
+    emit(report.to_dict() | ranked, lambda out: _render(out, report, fits))
     if not report.ok:
         raise typer.Exit(1)
 
 
-def _render(out: Console, report: DataReport) -> None:
+def _rank(checkpoint: Path, data_path: str, html: Path | None) -> list[TranscriptFit]:
+    start_tensorflow()
+    from myxtts.evaluation.transcripts import rank_transcripts
+    from myxtts.evaluation.transcripts_page import transcripts_page
+
+    with StageProgress() as progress:
+        fits = rank_transcripts(checkpoint, data_path, progress)
+    if html is not None:
+        html.write_text(transcripts_page(fits), encoding="utf-8")
+    return fits
+
+
+def _render(out: Console, report: DataReport, fits: Sequence[TranscriptFit]) -> None:
     def line(label: str, text: str) -> None:
         out.print(f"{label:<{_LABEL_WIDTH}}{_without_controls(text)}", markup=False)
 
@@ -81,6 +116,13 @@ def _render(out: Console, report: DataReport) -> None:
         )
         for problem in report.problems:
             out.print(_without_controls(str(problem)), markup=False)
+    if fits:
+        wrong = sum(fit.wrong for fit in fits)
+        out.print(
+            f"\n{wrong:,} text{'s' * (wrong != 1)} probably not what is said; those that fit least (1: not at all):"
+        )
+        for fit in fits[:_SHOWN_TEXTS]:
+            out.print(f"{fit.misfit:5.2f}  {_without_controls(f'{fit.clip.id}  {fit.clip.text}')}", markup=False)
     for obstacle in report.obstacles:
         out.print(f"\ntraining cannot start: {obstacle}", markup=False)
     if report.ok:

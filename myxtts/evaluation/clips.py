@@ -58,14 +58,24 @@ class EvaluationClips:
         return self.metadata.clips[row]
 
     def mel(self, row: int) -> np.ndarray:
-        """The recorded mel of a clip, float32 [F, n_mels].
+        """The recorded mel of a clip, float32 [F, n_mels], which is kept for the next time.
 
         Raises:
             AudioError: the audio cannot be read, or is too short for a single frame.
         """
         if row not in self._mels:
-            self._mels[row] = self._load(row)
+            self._mels[row] = self.load_mel(row)
         return self._mels[row]
+
+    def load_mel(self, row: int) -> np.ndarray:
+        """The same without keeping it, for work on all clips of a data set."""
+        stored = self._rows.get(self[row].id)
+        if self._store is not None and stored is not None and self._unchanged(row, stored):
+            return self._store.mel(stored).astype(np.float32)
+        mel = log_mel(self.audio(row), self.settings)
+        if not len(mel):
+            raise AudioError(_too_short(self[row]))
+        return mel
 
     def audio(self, row: int) -> np.ndarray:
         """The recording, float32 [n] at the mel's sample rate, with silence trimmed as for the mel."""
@@ -86,15 +96,6 @@ class EvaluationClips:
                 yield clip.problem("unreadable-audio", known.reason)
             elif not length:
                 yield clip.problem("empty-audio", _too_short(clip))
-
-    def _load(self, row: int) -> np.ndarray:
-        stored = self._rows.get(self[row].id)
-        if self._store is not None and stored is not None and self._unchanged(row, stored):
-            return self._store.mel(stored).astype(np.float32)
-        mel = log_mel(self.audio(row), self.settings)
-        if not len(mel):
-            raise AudioError(_too_short(self[row]))
-        return mel
 
     def _unchanged(self, row: int, stored: int) -> bool:
         """Whether the audio file is still the one that is in the store."""

@@ -220,13 +220,17 @@ class XTTS(keras.Model):
 
     def align(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Durations int32 [B, T] of the best alignment, for use as `durations` in later batches."""
-        token_mask = length_mask(batch["token_lengths"], dims(batch["tokens"])[1], self.compute_dtype)
-        voice = self._voice_of(batch, False, None)
-        states = self.encoder(batch["tokens"], token_mask, batch["language"], voice)
-        alignment = self._align(
-            self.mean_head(states), normalise(batch["mel"]), batch["token_lengths"], batch["mel_lengths"]
-        )
-        return path_to_durations(alignment_to_path(alignment, dims(batch["tokens"])[1]))
+        _, path = self._means_and_path(batch)
+        return path_to_durations(path)
+
+    def text_error(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """How far frames are from the mean mels of their tokens under the best alignment: float32 [B], the mean
+        square over frames and bands. For one recording, the text that is said has the smallest."""
+        means, path = self._means_and_path(batch)
+        mel = normalise(batch["mel"])
+        mask = length_mask(batch["mel_lengths"], dims(mel)[1], "float32")  # [B, F, 1]
+        squares = tf.reduce_mean(tf.square(mel - path @ means) * mask, axis=2)  # [B, F]
+        return tf.reduce_sum(squares, axis=1) / _at_least_one(batch["mel_lengths"])[:, 0]
 
     def voice(self, reference_mel: tf.Tensor) -> tf.Tensor:
         """The voice in [B, R, n_mels], natural log: float32 [B, D].
@@ -331,6 +335,14 @@ class XTTS(keras.Model):
             keep = tf.random.stateless_uniform([clips, 1], seed) >= self.voice_dropout
             voice = tf.where(keep, voice, self.default_voice(clips))
         return voice
+
+    def _means_and_path(self, batch: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """The mean mels of the tokens [B, T, n_mels], and the path of the best alignment [B, F, T]."""
+        token_mask = length_mask(batch["token_lengths"], dims(batch["tokens"])[1], self.compute_dtype)
+        voice = self._voice_of(batch, False, None)
+        means = self.mean_head(self.encoder(batch["tokens"], token_mask, batch["language"], voice))
+        alignment = self._align(means, normalise(batch["mel"]), batch["token_lengths"], batch["mel_lengths"])
+        return means, alignment_to_path(alignment, dims(batch["tokens"])[1])
 
     def _align(self, means: tf.Tensor, mel: tf.Tensor, token_lengths: tf.Tensor, mel_lengths: tf.Tensor) -> tf.Tensor:
         """The alignment under which the frames are nearest to their tokens' mean mels: int32 [B, F]."""

@@ -181,7 +181,9 @@ def prepare_recordings(
     if not available():
         raise MissingExtraError("preparing recordings", "prepare")
     if metadata.validation_ids is not None:
-        raise UsageError("the data set has a validation set of its own; prepare the training and the validation set by themselves")
+        raise UsageError(
+            "the data set has a validation set of its own; prepare the training and the validation set by themselves"
+        )
     if not metadata.clips:
         metadata.require_usable()
     folder = Path(out).absolute()

@@ -12,19 +12,18 @@ import os
 import signal
 import sys
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
 import xxhash
 
-from myxtts.audio.reading import audio_info, read_audio, resample, to_pcm16
+from myxtts.audio.reading import audio_info, read_audio, resample
 from myxtts.errors import AudioError
 from myxtts.recordings.cleaning import at_loudness, loudness, speech_ends, with_silent_ends, without_rumble
 from myxtts.recordings.measurement import measure
 from myxtts.recordings.voice_activity import speech_probability, speech_spans
+from myxtts.recordings.wav_file import wav_bytes, write_bytes
 
 
 def main() -> int:
@@ -64,23 +63,6 @@ def _clean(clip: dict[str, Any], wavs: Path, settings: dict[str, Any]) -> dict[s
         "seconds": round(len(audio) / rate, 3),
         "loudness": round(level, 1) if np.isfinite(level) else None,
     }
-
-
-def wav_bytes(audio: np.ndarray, rate: int) -> bytes:
-    """A 16-bit WAV file of float32 audio."""
-    file = BytesIO()
-    soundfile.write(file, to_pcm16(audio), rate, format="WAV", subtype="PCM_16")
-    return file.getvalue()
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """A file that appears whole, by rename; in a folder that is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(
-        f"{path.name}.{os.getpid()}.part"
-    )  # its own name: the parent may be killed and started again
-    part.write_bytes(content)
-    os.replace(part, path)
 
 
 if __name__ == "__main__":

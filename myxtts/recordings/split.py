@@ -34,13 +34,13 @@ from myxtts.recordings.forced_alignment import Alignment, Reference, align
 from myxtts.recordings.long_audio import LongAudio
 from myxtts.recordings.placement import Cut, cut_clips, place_sentences, speech_without_text
 from myxtts.recordings.prepare import METADATA_FILE, WAVS_DIR, metadata_text
-from myxtts.recordings.prepare_worker import wav_bytes, write_bytes
 from myxtts.recordings.reading_features import FRAME_SECONDS, LEVEL_SECONDS, cepstra, stretched
 from myxtts.recordings.reading_text import has_words, read_sentences
 from myxtts.recordings.recogniser import agreement, can_recognise
 from myxtts.recordings.split_page import split_page
 from myxtts.recordings.split_worker import save_reference
 from myxtts.recordings.voice_activity import CHUNK_SECONDS, available
+from myxtts.recordings.wav_file import wav_bytes, write_bytes
 from myxtts.text import espeak
 
 DESCRIPTION_FILE = "split.json"

@@ -11,7 +11,6 @@ line when its file is in place; for `hear`, the line is what was heard, as JSON.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from myxtts.recordings.long_audio import LongAudio
 from myxtts.recordings.reading_features import RATE, listen
 from myxtts.recordings.recogniser import recognise
 from myxtts.recordings.voice_activity import speech_probability
+from myxtts.recordings.wav_file import write_bytes
 from myxtts.text.espeak import Espeak
 from myxtts.text.normalization import normalize
 
@@ -90,9 +90,7 @@ def _hear(item: dict[str, Any]) -> str:
 def _save(path: Path, **arrays: np.ndarray) -> None:
     content = BytesIO()
     np.savez(content, **arrays)  # type: ignore[arg-type]
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(content.getvalue())
-    os.replace(part, path)
+    write_bytes(path, content.getvalue())
 
 
 if __name__ == "__main__":

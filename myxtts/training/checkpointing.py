@@ -119,6 +119,12 @@ class Checkpointer:
             self._log.samples(step, self._sample_speaker())
         return best
 
+    def warning(self, step: int) -> str | None:
+        """What to tell the user about the validation clips, by the weights that were validated last."""
+        if self._data.validation is None:
+            return None
+        return self._averaged.warning(self._config, self._data.validation, step)
+
     def save(self, step: int, best: bool = False) -> None:
         """Saves a checkpoint; its files are still being written when this returns."""
         self._put_average()

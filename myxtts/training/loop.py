@@ -225,6 +225,8 @@ class TrainingLoop:
                 best = checkpointer.validate(step, self._stopping)
                 if run.validated_batch != run.batch:
                     reason = INTERRUPTED
+            if reason != INTERRUPTED and (warning := checkpointer.warning(step)) is not None:
+                self._observer.message(warning)
         if best or checkpointer.saved_batch != run.batch:
             checkpointer.save(step, best)
         checkpointer.writer.wait()

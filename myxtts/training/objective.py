@@ -92,6 +92,9 @@ class Objective(Protocol):
     def samples(self, config: XTTSConfig, batch: Batch) -> Callable[[], list[Sample]]:
         """Speaks the first clips of a batch, with the weights of the moment, whenever it is called."""
 
+    def warning(self, config: XTTSConfig, validation: tf.data.Dataset, step: int) -> str | None:
+        """What to tell the user about the validation clips at the end of a run, or None."""
+
 
 class SpeechObjective:
     """Text to mel: the losses of `losses`.
@@ -142,6 +145,11 @@ class SpeechObjective:
 
     def samples(self, config: XTTSConfig, batch: Batch) -> SampleSpeaker:
         return SampleSpeaker(self.model, config, batch)
+
+    def warning(self, config: XTTSConfig, validation: tf.data.Dataset, step: int) -> str | None:
+        from myxtts.training.text_check import STEPS_TO_TELL, warning_of_wrong_texts  # which needs the step
+
+        return warning_of_wrong_texts(self.model, config, validation) if step >= STEPS_TO_TELL else None
 
 
 class SampleSpeaker:

@@ -159,6 +159,9 @@ class VocoderObjective:
 
         return speak
 
+    def warning(self, config: XTTSConfig, validation: tf.data.Dataset, step: int) -> str | None:
+        return None
+
     def _judge(self, recorded: tf.Tensor, made: tf.Tensor) -> AdversarialLosses:
         if self._phase != ADVERSARIAL:
             return AdversarialLosses(*[tf.constant(0.0)] * 3)
