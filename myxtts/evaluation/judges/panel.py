@@ -101,9 +101,10 @@ class JudgePanel:
         wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
         if wanted == ["none"]:
             return cls(())
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            raise UsageError(f"there is no judge '{unknown[0]}'; choose among {', '.join(known)}, or none")
         for name in wanted:
-            if name not in known:
-                raise UsageError(f"there is no judge '{name}'; choose among {', '.join(known)}, or none")
             reason = known[name].missing()
             if reason is not None:
                 raise UsageError(f"judge {name}: {reason}")
