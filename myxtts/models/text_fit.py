@@ -14,10 +14,11 @@ from myxtts.models.masking import dims
 from myxtts.models.xtts import XTTS
 
 OTHER_TEXTS = 4
-# From here on a text does not fit. Texts that are said are found below 0.8 once a model speaks, others around 1.
-WRONG = 0.92
+# From here on a text does not fit. Of 1,142 clips with 20 swapped texts and a model after 300 steps, the swapped ones
+# had 0.84 to 1.16, the others 0.31 to 0.68.
+WRONG = 0.8
 # While the median of a data set is above this, the model cannot tell.
-LEARNT = 0.85
+LEARNT = 0.65
 
 _TEXT = ("tokens", "token_lengths", "language")
 _USED = (*_TEXT, "mel", "mel_lengths", "reference_mel")
