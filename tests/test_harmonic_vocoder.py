@@ -10,17 +10,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from speech_like import make_data_set, sound
+from training_samples import SMALLEST as SMALLEST_VOICE
 from training_samples import weights_of
 
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import CheckpointError, VocoderError
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.errors import CheckpointError, ConfigError, VocoderError
 from myxtts.inference.neural_vocoder import HarmonicSpeaker, open_trained
-from myxtts.models.checkpoint import VOCODER, read_checkpoint, save_checkpoint
+from myxtts.models.checkpoint import VOCODER, Checkpoint, load_model, read_checkpoint, save_checkpoint
 from myxtts.models.harmonic_source import NOISE_FRAMES, Source, noise_spectra, phase_of_pitch, pulses, source_of_audio
 from myxtts.models.harmonic_vocoder import VOCODER_SIZES, HarmonicVocoder, VocoderSizes
 from myxtts.models.pitch import pitch_of_audio, pitch_targets, predicted_pitch
+from myxtts.models.xtts import XTTS
+from myxtts.text.languages import LANGUAGES
+from myxtts.text.symbols import SYMBOLS
+from myxtts.training import aligned_mels as aligned_mels_file
 from myxtts.training import vocoder_objective
+from myxtts.training.aligned_mels import aligned_mels
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.training_state import TrainingState
 from myxtts.training.vocoder_objective import ADVERSARIAL, VocoderInTraining, VocoderObjective
@@ -265,6 +272,61 @@ def test_a_trained_vocoder_speaks_and_is_not_a_voice(data: Path, tmp_path: Path)
     saved = open_trained(run, SETTINGS)
     assert len(weights_of(further.model.vocoder)) == len(weights_of(trainer.model.vocoder))
     np.testing.assert_array_equal(HarmonicSpeaker("further", further.model.vocoder)(mel), saved(mel))
+
+
+@pytest.fixture(scope="module")
+def voice(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """An untrained voice for mels of 80 bands."""
+    tf.keras.utils.set_random_seed(0)
+    model = XTTS(SMALLEST_VOICE, len(SYMBOLS), len(LANGUAGES), SETTINGS.n_mels)
+    path = tmp_path_factory.mktemp("voice") / "voice"
+    save_checkpoint(path, model, XTTSConfig(text_symbols="graphemes", reference_seconds=0.2))
+    return read_checkpoint(path)
+
+
+def test_a_voice_gives_its_mels_in_the_timing_of_the_clips(data: Path, voice: Checkpoint, tmp_path: Path) -> None:
+    config = configure(data, tmp_path / "run")
+    dataset, said = LJSpeechDataset(None, config), []
+    store = dataset.prepare(None, config).store
+    assert store is not None
+    mels = aligned_mels(voice, dataset, config, tmp_path, said.append)(store)
+    assert said == [f"computing the mels that {voice.path} makes of 12 clips"]
+    assert mels.shape == store.mel_data.shape
+    assert mels.dtype == store.mel_data.dtype
+    # One clip by itself, without the padding of a batch.
+    batch = next(iter(dataset.batches("val", config).dataset(shuffle=False, epochs=1)))
+    row, frames, tokens = (int(batch[name][0]) for name in ("index", "mel_lengths", "token_lengths"))
+    alone = {name: value[:1] for name, value in batch.items()}
+    alone |= {"mel": alone["mel"][:, :frames], "tokens": alone["tokens"][:, :tokens]}
+    expected = load_model(voice).speak_in_time(alone)[0]
+    first = int(store.mel_offsets[row])
+    np.testing.assert_allclose(mels[first : first + frames], expected, atol=0.02)
+    assert np.abs(mels[first : first + frames] - store.mel_data[first : first + frames]).mean() > 0.1
+
+
+def test_a_vocoder_trained_on_the_mels_of_a_voice_hears_the_same_after_resuming(
+    data: Path, voice: Checkpoint, tmp_path: Path
+) -> None:
+    def step(resume: bool, last_step: int) -> VocoderTrainer:
+        config = configure(data, tmp_path / "run", max_steps=last_step)
+        trainer = VocoderTrainer(config, resume=resume)
+        dataset = LJSpeechDataset(None, config)
+        mels = aligned_mels(voice, dataset, config, trainer.folder.path, lambda line: None)
+        trainer.train(*trainer.prepare_datasets(None, dataset, mels))
+        return trainer
+
+    step(False, 2)
+    kept = (tmp_path / "run" / aligned_mels_file.FILE).stat()
+    step(True, 4)
+    assert (tmp_path / "run" / aligned_mels_file.FILE).stat() == kept
+    assert read_checkpoint(tmp_path / "run", VOCODER).details["step"] == 4
+
+
+def test_the_mels_of_a_voice_need_a_store(data: Path, voice: Checkpoint, tmp_path: Path) -> None:
+    config = configure(data, tmp_path / "run", preprocessing_mode="runtime")
+    trainer, dataset = VocoderTrainer(config), LJSpeechDataset(None, config)
+    with pytest.raises(ConfigError, match="use preprocessing_mode 'precompute'"):
+        trainer.prepare_datasets(None, dataset, aligned_mels(voice, dataset, config, tmp_path, print))
 
 
 def test_a_voice_is_not_a_vocoder(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 # Without a length, a run is this long: about half an hour on two cores.
 DEFAULT_STEPS = 5_000
 SHIPPED = "shipped"
+# What the texts become that a voice speaks, and the mels that it makes.
+VOICE_KEYS = (
+    *("text_symbols", "add_blank", "lexicons", "extra_languages"),
+    *("sample_rate", "n_fft", "win_length", "hop_length", "n_mels", "mel_fmin", "mel_fmax", "log_floor"),
+    *("trim_silence", "trim_db"),
+)
 
 
 @command()
@@ -50,19 +56,26 @@ def train_vocoder(
     elif given.max_steps is None and given.epochs is None and given.config is None:
         given = replace(given, max_steps=DEFAULT_STEPS)
 
-    voice: Checkpoint | None = None
+    from myxtts.models.checkpoint import read_checkpoint
+
+    voice = None if from_checkpoint is None else read_checkpoint(from_checkpoint)
 
     def check(resolved: XTTSConfig) -> None:
-        nonlocal voice
-        from myxtts.models.checkpoint import read_checkpoint
         from myxtts.training.run_folder import RunFolder
 
         RunFolder(resolved.training.checkpoint_dir).require_free(resume)
-        if from_checkpoint is not None:
-            voice = read_checkpoint(from_checkpoint)
 
-    resolved = resolve_for_machine(given, check, store_audio=True)
+    resolved = resolve_for_machine(given, check, store_audio=True, **_settings_of(voice))
     _run(resolved, resume, init_from, voice)
+
+
+def _settings_of(voice: Checkpoint | None) -> dict[str, Any]:
+    """The settings of the voice that its mels depend on, by key."""
+    if voice is None:
+        return {}
+    say(f"text and mel settings: those of {voice.path}")
+    data = voice.config.data
+    return {key: getattr(data, key) for key in VOICE_KEYS}
 
 
 def _run(resolved: MachineConfig, resume: bool, init_from: str | None, voice: Checkpoint | None) -> None:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.errors import ConfigError
 from myxtts.models.checkpoint import VOCODER, Checkpoint
 from myxtts.training.base_trainer import Trainer
 from myxtts.training.progress import Observer
@@ -90,12 +91,18 @@ class VocoderTrainer(Trainer):
 
         Raises:
             DataError: the data set cannot be used, or a resumed run would see other segments than before.
+            ConfigError: `mels` are given and there is no store.
         """
         config = self.config
         with self._closed_on_error():
             dataset = dataset or LJSpeechDataset(None, config)
             prepared = dataset.prepare(progress, config)
             self._origin = prepared.metadata.origin()
+            if mels is not None and prepared.store is None:
+                raise ConfigError(
+                    "a voice's mels are computed from a store, and mode 'runtime' has none; "
+                    "use preprocessing_mode 'precompute'"
+                )
             other = None if mels is None or prepared.store is None else mels(prepared.store)
             train = self._begin(dataset.segments("train", config, frames=config.vocoder.segment_frames, mels=other))
             if not len(prepared.metadata.rows("val")):
