@@ -317,7 +317,7 @@ def test_a_vocoder_trained_on_the_mels_of_a_voice_hears_the_same_after_resuming(
     data: Path, voice: Checkpoint, tmp_path: Path
 ) -> None:
     def step(resume: bool, last_step: int) -> VocoderTrainer:
-        config = configure(data, tmp_path / "run", max_steps=last_step, adversarial_share=0, validate_every=0)
+        config = configure(data, tmp_path / "run", max_steps=last_step, adversarial_share=0, validate_every=100)
         trainer = VocoderTrainer(config, resume=resume)
         dataset = LJSpeechDataset(None, config)
         mels = aligned_mels(voice, dataset, config, trainer.folder.path, lambda line: None)

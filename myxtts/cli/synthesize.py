@@ -43,7 +43,7 @@ class SpeechOptions:
         Path | None, typer.Option(help="Write when each word is spoken to this file: .json, .srt or .vtt.")
     ] = None
     ssml: Annotated[
-        bool, typer.Option("--ssml", help="The text is SSML; without this option, if it begins with <speak.")
+        bool, typer.Option("--ssml", help="Read the text as SSML, even if it does not begin with <speak.")
     ] = False
     voice: Annotated[
         list[str] | None,

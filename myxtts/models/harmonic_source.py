@@ -71,7 +71,7 @@ def pulses(source: Source, settings: MelSettings) -> tf.Tensor:
     sine = tf.sin(phase / 2)
     at_pulse = tf.abs(sine) < AT_A_PULSE
     ratio = tf.where(at_pulse, 2 * harmonics + 1, tf.sin((harmonics + 0.5) * phase) / tf.where(at_pulse, 1.0, sine))
-    # A quiet voice has as much energy in a second at any pitch.
+    # Scaled so that energy per second does not depend on the pitch.
     train = 0.5 * (ratio - 1) * voiced * tf.sqrt(pitch / USUAL_PITCH)
     first = more * hop - settings.n_fft // 2
     batch, frames = dims(source.pitch)

@@ -23,7 +23,7 @@ from myxtts.models.spectrum import FrameTransform
 _MEAN, _DEVIATION = -5.0, 2.5
 # Where the filters start: pulses and noise about as loud as the mel says.
 _PULSE_GAIN, _NOISE_GAIN = math.log(1 / 1280), math.log(1 / 3)
-_INPUT_FRAMES = 3  # neighbours that a frame is read together with
+_INPUT_FRAMES = 3  # read together: a frame and one on each side
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 _SILENCE_COST = 0.4
 _OTHER_SPEECH_COST = 0.8
 _LEFT_OUT_COST = 12.0  # of a sentence
-_UNEVEN_COST = 0.05  # of each frame that is not at the state after the one before
+_UNEVEN_COST = 0.05  # of each frame that repeats a state or skips one
 _STATES_AROUND = (-4, -2, 0, 2, 4)  # that regression looks at
 _RIDGE = 10.0
 _SMALLEST = 1e-6

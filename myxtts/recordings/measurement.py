@@ -13,7 +13,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 # From these on a recording has the fault. Measured on three voices, with noise, clipping and filters added.
 MOST_FLAT_PEAKS = 3  # a recording that is not clipped has 0 or 1, one that is clipped by 3 dB more than 10
-LOWEST_SNR_DB = 15.0  # noise can be heard from about 25 dB down, and is learnt with the voice
+LOWEST_SNR_DB = 15.0  # below about 25 dB noise can be heard, and is learnt with the voice
 LOWEST_BANDWIDTH_HZ = 6500.0  # recordings at 16 kHz have 7,000 and more, telephones 4,000
 LEAST_SPEECH_SECONDS = 0.25
 

@@ -23,7 +23,7 @@ _SHOWN_LINES = 200
 _MEANING = {
     "clipped": f"more than {MOST_FLAT_PEAKS} peaks are cut flat",
     "noisy": f"speech is less than {LOWEST_SNR_DB:g} dB above the noise",
-    "band-limited": f"nothing above {LOWEST_BANDWIDTH_HZ:,.0f} Hz or less, as from a telephone",
+    "band-limited": f"highest frequency below {LOWEST_BANDWIDTH_HZ:,.0f} Hz, as in a telephone call",
     "near-empty": f"less than {LEAST_SPEECH_SECONDS:g} s of speech",
 }
 

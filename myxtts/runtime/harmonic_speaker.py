@@ -168,7 +168,7 @@ def pulses(source: Source, settings: MelSettings) -> np.ndarray:
     at_pulse = np.abs(sine) < AT_A_PULSE
     sine[at_pulse] = 1.0
     ratio = np.where(at_pulse, 2 * harmonics + 1, np.sin((harmonics + np.float32(0.5)) * phase) / sine)
-    # A quiet voice has as much energy in a second at any pitch.
+    # Scaled so that energy per second does not depend on the pitch.
     train = np.float32(0.5) * (ratio - 1) * voiced * np.sqrt(pitch / np.float32(USUAL_PITCH))
     first = more * hop - settings.n_fft // 2
     return train.ravel()[first : first + (len(source.pitch) - 1) * hop + settings.n_fft]

@@ -106,7 +106,7 @@ class ColumnEntry:
     """A column that stores can have.
 
     Attributes:
-        name: `[a-z_]+`; names its file and its entries in the index.
+        name: a lower-case letter, then letters, digits or `_`; names its file and its entries in the index.
         plural: for messages and reports.
         stage: what computing it is called while it is watched.
         source: what it is computed from.

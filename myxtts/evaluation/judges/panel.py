@@ -221,7 +221,7 @@ def judge_speech(
     Args:
         clips: `Speech`, or tuples in its order: audio, rate, text, speaker, id, language.
         language: of clips that do not name theirs.
-        judges: names; None: every judge that is installed. A figure of one that is not is missing.
+        judges: names; None: every judge that is installed; the others give no figures.
         recordings: of the speakers, for the similarity.
         workers: processes; None: one for each CPU.
         progress: is told how the work goes.
@@ -237,8 +237,8 @@ def judge_speech(
 
 
 def _shown(judge: type[Judge], judgements: Mapping[str, Judgement]) -> list[Figure]:
-    """The figures of a judge to show. One that there cannot be, as the nearest of one speaker, is left out; what
-    could not be judged at all is shown as such."""
+    """The figures of a judge to show. A figure that cannot exist (`nearest_speaker` with one speaker) is left out; if
+    the judge could judge no clip, all of its figures are shown as missing."""
     groups = list(judgements.values())
     measured = {name for group in groups for name, value in group.figures.items() if value is not None}
     judged_none = not any(group.judged[judge.name] for group in groups)

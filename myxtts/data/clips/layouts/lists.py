@@ -129,7 +129,7 @@ def _with_speakers(path: str, content: MetadataFile) -> SetContent:
 def _has_speakers(content: MetadataFile) -> bool:
     """Whether the second of three columns names speakers: single words, each with several texts of several words.
 
-    A text and its normalised form differ from that: the same text has the same form.
+    `text|normalised text` does not look like this: a text has one normalised form, a speaker has many texts.
     """
     rows = [tuple(cells.values()) for _, cells in content.rows[:_ROWS_FOR_SPEAKERS]]
     pairs = {row[1:] for row in rows if len(row) == len(_SPEAKER_COLUMNS)}
