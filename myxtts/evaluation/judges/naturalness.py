@@ -22,8 +22,8 @@ class DNSMOSJudge:
 
     name: ClassVar[str] = "dnsmos"
     figures: ClassVar[tuple[Figure, ...]] = (
-        Figure("dnsmos_ovrl", "DNSMOS", "sound and background as listeners would rate them, 1 to 5; higher is better"),
-        Figure("dnsmos_p808", "P.808", "overall quality as listeners would rate it (P.808), 1 to 5; higher is better"),
+        Figure("dnsmos_ovrl", "DNSMOS", "sound and background as listeners would rate them, 1 to 5, 5 is best"),
+        Figure("dnsmos_p808", "P.808", "overall quality as listeners would rate it (P.808), 1 to 5, 5 is best"),
     )
     needs_text: ClassVar[bool] = False
     needs_recordings: ClassVar[bool] = False
