@@ -34,13 +34,13 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts demo
 
 # Two processes: one mostly compiles, which takes one core.
-PYTEST := -m pytest -n 2 --dist worksteal -m "not soak"
+PYTEST := -m pytest -n 2 --dist worksteal
 test: $(VENV)/.installed-dev
-	$(BIN)/python $(PYTEST)
+	$(BIN)/python $(PYTEST) -m "not soak"
 
-# What needs no TensorFlow.
+# What needs no TensorFlow and takes no long time.
 quick: $(VENV)/.installed-dev
-	$(BIN)/python $(PYTEST) --without-tensorflow -r fE
+	$(BIN)/python $(PYTEST) -m "not soak and not long" --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -51,7 +51,7 @@ lint: $(VENV)/.installed-dev
 TESTS ?= tests
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(PYTEST) $(TESTS)
+	$(BIN)/coverage run $(PYTEST) -m "not soak" $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

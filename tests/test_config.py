@@ -137,6 +137,7 @@ _configs = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(config=_configs)
 def test_any_configuration_survives_a_yaml_round_trip(

@@ -258,6 +258,7 @@ def test_a_complete_corpus_is_left_as_it_is(tmp_path: Path) -> None:
     assert os.stat(tmp_path / "c" / "wavs" / "plain-00001.wav").st_mtime_ns == before
 
 
+@pytest.mark.long
 def test_a_lost_clip_is_spoken_again_with_the_same_bytes(several: Path, tmp_path: Path) -> None:
     make_corpus(tmp_path / "c", SEVERAL)
     lost = sorted((tmp_path / "c" / "wavs").iterdir())[-1]
@@ -272,6 +273,7 @@ def test_progress_adds_up(tmp_path: Path) -> None:
     assert sum(steps) == 5
 
 
+@pytest.mark.long
 def test_a_killed_run_looks_incomplete_and_is_completed_to_the_same_bytes(
     several: Path, tmp_path: Path, python: str
 ) -> None:

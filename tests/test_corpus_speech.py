@@ -51,6 +51,7 @@ def test_sentences_can_stand_in_metadata(language: str) -> None:
         assert sentence[-1] in ".!?؟"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", GRAMMARS)
 def test_sentences_take_one_to_ten_seconds(language: str) -> None:
     espeak = Espeak()
@@ -103,6 +104,7 @@ def test_more_speakers_than_voices_are_refused(count: int) -> None:
         first_voices(count)
 
 
+@pytest.mark.long
 def test_eighty_voices_can_be_told_apart() -> None:
     """The nearest voice by mean spectrum and pitch, on a sentence not heard before, is the right one."""
     espeak = Espeak()

@@ -118,6 +118,7 @@ def test_records_that_cannot_be_read_begin_anew(tmp_path: Path, monkeypatch: Any
     assert len(commands.names) == 7
 
 
+@pytest.mark.long
 def test_a_stage_that_fails_is_named_with_its_command() -> None:
     with pytest.raises(MyXTTSError, match="'check' ended with 1: myxtts check-data nowhere"):
         running._run(Stage("check", ("check-data", "nowhere")))

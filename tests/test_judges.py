@@ -268,6 +268,7 @@ def recordings(ljspeech_mini: Path) -> list[Speech]:
     return sorted(found, key=lambda clip: len(clip.audio))[:3]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("single_threaded_workers")
 def test_a_recogniser_understands_recordings(recordings: list[Speech]) -> None:
     require(MoonshineRecogniser)
@@ -278,6 +279,7 @@ def test_a_recogniser_understands_recordings(recordings: list[Speech]) -> None:
     assert judge_speech(wrong[:1], "en", "wer").figures["wer"] > 0.7  # type: ignore[operator]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("single_threaded_workers")
 def test_noise_is_rated_lower_than_speech(recordings: list[Speech]) -> None:
     require(DNSMOSJudge)
@@ -290,6 +292,7 @@ def test_noise_is_rated_lower_than_speech(recordings: list[Speech]) -> None:
         assert quiet_speech[figure] == pytest.approx(speech[figure], abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("single_threaded_workers")
 def test_a_voice_is_nearer_to_itself_than_to_another(recordings: list[Speech]) -> None:
     require(SimilarityJudge)
@@ -302,6 +305,7 @@ def test_a_voice_is_nearer_to_itself_than_to_another(recordings: list[Speech]) -
     assert figures["similarity"] > 0.7
 
 
+@pytest.mark.long
 def test_the_speaker_encoder_is_the_one_of_the_package(ljspeech_mini: Path) -> None:
     require(SimilarityJudge)
     reason = "PyTorch or webrtcvad, which the package needs, is not installed"

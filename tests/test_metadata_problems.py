@@ -249,6 +249,7 @@ METADATA_LIKE = st.lists(
 ).map(lambda lines: "\n".join(lines).encode("utf-8", "surrogatepass"))
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(metadata=st.one_of(st.binary(max_size=300), METADATA_LIKE), pattern=st.sampled_from([None, "^(.)", "x"]))
 def test_no_metadata_raises_anything_but_a_data_error(metadata: bytes, pattern: str | None) -> None:

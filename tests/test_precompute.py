@@ -70,6 +70,7 @@ def test_the_number_of_workers_changes_no_byte(corpus, tmp_path):
     assert made[0] == made[1]
 
 
+@pytest.mark.long
 def test_phonemes_do_not_depend_on_which_texts_a_worker_had_before(tmp_path):
     if not espeak.available():
         pytest.skip("phonemes need the speech extra")
@@ -142,6 +143,7 @@ def test_trimmed_clips_are_packed_without_gaps(tmp_path):
     assert store.mel_rows == lengths[True].sum() + 1
 
 
+@pytest.mark.long
 def test_works_from_a_script_without_a_main_guard(corpus):
     script = corpus / "script.py"
     script.write_text(

@@ -104,6 +104,7 @@ def test_overwrite_and_cache_dir_and_verify_source(run, corpus, tmp_path):
     assert not (corpus / "cached_features").exists()
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_in_one_line_and_the_next_run_continues(corpus):
     make_corpus(corpus, clips=40, first=8)
     arguments = ["--data-path", str(corpus), "--set", "text_symbols=graphemes", "--num-workers", "1"]

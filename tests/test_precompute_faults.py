@@ -27,6 +27,8 @@ from myxtts.data.store.format import FORMAT_VERSION
 from myxtts.data.store.records import RECORD, index_records, pack_records
 from myxtts.errors import StoreError
 
+pytestmark = pytest.mark.long
+
 IN_FLIGHT = 16  # the most clips between being given to a worker and being in the journal
 
 # A build that waits: before it gives out the n-th mel, until a file exists. What happens to it meanwhile does not

@@ -197,6 +197,7 @@ def test_the_page_shows_the_worst_clips_with_waveform_and_text(prepared: Prepare
     assert written["clips"][0]["before"]["bandwidth_hz"] > 7000
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_continues_to_the_same_bytes(
     recordings: Path, prepared: PrepareReport, tmp_path: Path, python: str
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_run_that_was_killed_continues_to_the_same_bytes(
         assert (out / name).read_bytes() == (Path(prepared.path) / name).read_bytes(), name
 
 
+@pytest.mark.long
 def test_a_damaged_clip_and_a_changed_recording_are_made_again(recordings: Path, tmp_path: Path) -> None:
     source = tmp_path / "in"
     (source / "wavs").mkdir(parents=True)
@@ -247,6 +249,7 @@ def test_nothing_left_is_an_error_that_names_the_page(recordings: Path, tmp_path
     assert (tmp_path / "out" / "report.html").exists()
 
 
+@pytest.mark.long
 def test_the_command_prints_faults_and_another_rate_is_made(
     run_myxtts: Run, recordings: Path, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_no_clip_begins_or_ends_inside_a_word(whole: SplitReport) -> None:
         assert np.abs(audio[-RATE // 50 :]).max() < 0.02
 
 
+@pytest.mark.long
 def test_text_that_nobody_reads_and_speech_without_text_are_listed(
     spoken: Sequence[np.ndarray], tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_text_that_nobody_reads_and_speech_without_text_are_listed(
     assert "Speech that no text fits" in page
 
 
+@pytest.mark.long
 def test_sentences_without_a_pause_between_them_stay_together(tmp_path: Path, spoken: Sequence[np.ndarray]) -> None:
     tone = 0.1 * np.sin(np.arange(int(0.4 * RATE)) * 2 * np.pi * 200 / RATE).astype(np.float32)
     audible = [one[np.flatnonzero(np.abs(one) > 0.02)[0] : np.flatnonzero(np.abs(one) > 0.02)[-1]] for one in spoken]
@@ -148,6 +150,7 @@ def test_sentences_without_a_pause_between_them_stay_together(tmp_path: Path, sp
     assert [clip.text for clip in report.clips] == [" ".join(SENTENCES[:2]), *SENTENCES[2:4]]
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_continues_to_the_same_result(
     reading: Path, whole: SplitReport, tmp_path: Path, python: str
 ) -> None:
@@ -294,6 +297,7 @@ def test_agreement_of_heard_and_written_words() -> None:
     assert agreement("There were 7 ships.", "Nobody likes purple bicycles", "en") < 0.6
 
 
+@pytest.mark.long
 def test_the_recogniser_confirms_a_clip(whole: SplitReport) -> None:
     pytest.importorskip("moonshine_voice")
     from myxtts.audio.reading import read_audio

@@ -55,6 +55,7 @@ def test_any_string_becomes_a_string_that_stays_as_it_is_many_times_over(text: s
     check(text, language)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["en", "fa", "de", "zh", "sv"])
 def test_every_single_character_is_accepted(language: str) -> None:
     for code in (*range(0x3100), *range(0xA000, 0xAC00), *range(0xD7B0, 0x10000), *range(0x1D400, 0x1FB00, 7)):

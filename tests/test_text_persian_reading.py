@@ -285,6 +285,7 @@ def assert_whole(tokenizer: Tokenizer, texts: list[str]) -> None:
     tokenizer.encode_batch(texts, ["fa"] * len(texts))
 
 
+@pytest.mark.long
 def test_no_generated_sentence_loses_a_word(tokenizer: Tokenizer) -> None:
     assert_whole(tokenizer, sentences("fa", seed=11, count=2000))
 
