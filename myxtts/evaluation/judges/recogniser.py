@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from myxtts.evaluation.judges.judge import RATE, Figure, Observed, missing_modules
+from myxtts.evaluation.judges.judge import Figure, Observed, missing_modules
 from myxtts.evaluation.judges.word_errors import text_errors
-
-# Without silence around a clip twice as many words of recordings were wrong, mostly the first and the last.
-_SILENCE = int(0.3 * RATE)
-_MODEL = "tiny-en"
-# One segment for the whole clip: cut at pauses, it hears words in the noise between.
-_OPTIONS = {"vad_threshold": "0.0", "identify_speakers": "false"}
+from myxtts.recordings.recogniser import recognise, recogniser_model
 
 
 class MoonshineRecogniser:
@@ -33,25 +26,16 @@ class MoonshineRecogniser:
     needs_recordings: ClassVar[bool] = False
     languages: ClassVar[frozenset[str] | None] = frozenset({"en"})
 
-    def __init__(self) -> None:
-        from moonshine_voice import ModelArch, get_assets_path
-        from moonshine_voice.transcriber import Transcriber
-
-        # It computes on one thread.
-        self._model = Transcriber(os.path.join(get_assets_path(), _MODEL), ModelArch.TINY, options=_OPTIONS)
-
     @classmethod
     def missing(cls) -> str | None:
-        found = importlib.util.find_spec("moonshine_voice")
-        if found is None or found.origin is None:
+        if importlib.util.find_spec("moonshine_voice") is None:
             return missing_modules(["moonshine_voice"])
-        if not (Path(found.origin).parent / "assets" / _MODEL).is_dir():
+        if recogniser_model() is None:
             return "this moonshine-voice has no model inside: pip install moonshine-voice==0.0.65"
         return None
 
     def observe(self, audio: np.ndarray, text: str, language: str) -> Mapping[str, Any]:
-        heard = self._model.transcribe_without_streaming(np.pad(audio, _SILENCE).tolist(), RATE)
-        transcript = " ".join(line.text for line in heard.lines)
+        transcript = recognise(audio)
         return {"heard": transcript, **dataclasses.asdict(text_errors(text, transcript, language))}
 
     @classmethod
