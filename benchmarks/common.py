@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
@@ -52,6 +54,13 @@ def describe_machine() -> str:
     gpu = ", ".join(machine["gpus"]) or "no GPU"
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return f"{machine['cpu']}, {machine['usable_cpus']} CPUs, {machine['memory_gib']} GiB, {gpu}; {versions}"
+
+
+def speak_corpus(folder: Path, clips: int) -> Path:
+    """A data set spoken by espeak-ng, which needs the `speech` extra; returns its folder."""
+    command = ["make-corpus", folder, "--clips", clips, "--quiet"]
+    subprocess.run([sys.executable, "-m", "myxtts", *map(str, command)], check=True)
+    return folder
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
