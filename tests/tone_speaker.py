@@ -56,7 +56,7 @@ class ToneSpeaker:
     def voice(self, reference_audio: np.ndarray | None = None) -> np.ndarray:
         if reference_audio is not None and len(reference_audio) < RATE:
             raise AudioError("the reference: shorter than a second")
-        loudness = 0.1 if reference_audio is None else float(np.abs(reference_audio).max())
+        loudness = 0.1 if reference_audio is None else float(np.sqrt(2) * reference_audio.std())
         return np.array([loudness, 220.0], np.float32)
 
     def named_voice(self, name: str) -> np.ndarray:
