@@ -24,9 +24,9 @@ from common import describe_machine, parser, print_table, write_json
 
 from myxtts.config.config import XTTSConfig
 from myxtts.inference import XTTSInference
-from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.models.checkpoint import save_checkpoint
 from myxtts.models.create import create_model
+from myxtts.runtime.griffin_lim import GriffinLim
 
 TEXT = (
     "The quick brown fox jumps over the lazy dog. Where did it go? Nobody in the village had seen it since the "

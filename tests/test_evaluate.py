@@ -31,9 +31,9 @@ from myxtts.evaluation.report import write_page, write_samples
 from myxtts.evaluation.result import Evaluation
 from myxtts.evaluation.selection import LIKE_LENGTH, Selection
 from myxtts.evaluation.synthesizer import ModelSynthesizer, Sentence
-from myxtts.inference.griffin_lim import GriffinLim
 from myxtts.inference.vocoder import Vocoder
 from myxtts.models.checkpoint import read_checkpoint, save_checkpoint
+from myxtts.runtime.griffin_lim import GriffinLim
 from myxtts.text import TextSettings, Tokenizer
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]

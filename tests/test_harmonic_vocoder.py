@@ -15,9 +15,10 @@ from training_samples import weights_of
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, VocoderError
-from myxtts.inference.neural_vocoder import HarmonicSpeaker, open_trained
+from myxtts.inference.neural_vocoder import harmonic_speaker, open_trained
 from myxtts.models.checkpoint import VOCODER, read_checkpoint, save_checkpoint
-from myxtts.models.harmonic_source import NOISE_FRAMES, Source, noise_spectra, phase_of_pitch, pulses, source_of_audio
+from myxtts.models.harmonic_definition import NOISE_FRAMES, noise_spectra, phase_of_pitch
+from myxtts.models.harmonic_source import Source, pulses, source_of_audio
 from myxtts.models.harmonic_vocoder import VOCODER_SIZES, HarmonicVocoder, VocoderSizes
 from myxtts.models.pitch import pitch_of_audio, pitch_targets, predicted_pitch
 from myxtts.training import vocoder_objective
@@ -113,11 +114,11 @@ def test_noise_has_power_1_in_every_bin() -> None:
 @pytest.mark.parametrize("frames", [1, 2, 3, 50, 700])
 def test_sound_has_a_hop_for_each_frame(frames: int) -> None:
     mel = np.full((frames, SETTINGS.n_mels), -4, np.float32)
-    assert len(HarmonicSpeaker("small", small_vocoder())(mel)) == frames * SETTINGS.hop_length
+    assert len(harmonic_speaker("small", small_vocoder())(mel)) == frames * SETTINGS.hop_length
 
 
 def test_chunks_give_the_samples_of_the_whole() -> None:
-    speaker = HarmonicSpeaker("small", small_vocoder())
+    speaker = harmonic_speaker("small", small_vocoder())
     mel = log_mel(np.tile(sound(3, 2.0), 4), SETTINGS)
     whole = speaker.vocode(mel)
     assert np.abs(whole).max() > 1e-3
@@ -126,7 +127,7 @@ def test_chunks_give_the_samples_of_the_whole() -> None:
 
 
 def test_no_mel_is_no_sound() -> None:
-    speaker = HarmonicSpeaker("small", small_vocoder())
+    speaker = harmonic_speaker("small", small_vocoder())
     assert len(speaker(np.zeros((0, SETTINGS.n_mels), np.float32))) == 0
 
 
@@ -144,7 +145,7 @@ def test_half_precision_sounds_alike(policy: str) -> None:
 def test_other_mel_settings_work() -> None:
     settings = MelSettings(sample_rate=16000, n_fft=800, win_length=800, hop_length=200, n_mels=40, fmax=7600.0)
     model = HarmonicVocoder(SMALLEST, settings)
-    speaker = HarmonicSpeaker("small", model)
+    speaker = harmonic_speaker("small", model)
     mel = log_mel(sound(1, 1.0, 16000), settings)
     assert len(speaker(mel)) == len(mel) * 200
 
@@ -264,7 +265,7 @@ def test_a_trained_vocoder_speaks_and_is_not_a_voice(data: Path, tmp_path: Path)
     further.close()
     saved = open_trained(run, SETTINGS)
     assert len(weights_of(further.model.vocoder)) == len(weights_of(trainer.model.vocoder))
-    np.testing.assert_array_equal(HarmonicSpeaker("further", further.model.vocoder)(mel), saved(mel))
+    np.testing.assert_array_equal(harmonic_speaker("further", further.model.vocoder)(mel), saved(mel))
 
 
 def test_a_voice_is_not_a_vocoder(tmp_path: Path) -> None:

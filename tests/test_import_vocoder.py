@@ -18,10 +18,10 @@ from torch_vocoders import Generator, Vocos, make_louder  # noqa: E402
 
 from myxtts.audio.mel import MelSettings, mel_filterbank  # noqa: E402
 from myxtts.errors import CheckpointError, MyXTTSError, VocoderError  # noqa: E402
-from myxtts.inference.chunked_vocoder import ChunkedVocoder  # noqa: E402
 from myxtts.inference.vocoder import create_vocoder  # noqa: E402
 from myxtts.models.import_vocoder import import_vocoder, read_state_dict  # noqa: E402
 from myxtts.models.vocoder_folder import read_vocoder, write_vocoder  # noqa: E402
+from myxtts.runtime.chunked_vocoder import ChunkedVocoder  # noqa: E402
 
 # The networks are tiny: several threads would only wait for each other.
 torch.set_num_threads(1)

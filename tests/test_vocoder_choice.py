@@ -12,8 +12,8 @@ from myxtts.audio.mel import MelSettings
 from myxtts.errors import UsageError, VocoderError
 from myxtts.inference import neural_vocoder
 from myxtts.inference import vocoder as choosing
-from myxtts.inference.chunked_vocoder import WHOLE_CHUNK, ChunkedVocoder
 from myxtts.inference.vocoder import as_vocoder, create_vocoder, find_vocoder
+from myxtts.runtime.chunked_vocoder import LONGEST_PIECE, STREAM_CHUNK, WHOLE_CHUNK, ChunkedVocoder
 
 SETTINGS = MelSettings(sample_rate=8000, n_fft=32, win_length=32, hop_length=8, n_mels=4, fmax=4000.0)
 
@@ -45,8 +45,14 @@ def mel(frames: int) -> np.ndarray:
 def test_the_pieces_of_a_stream_are_the_whole(frames):
     vocoder = Neighbours()
     pieces = list(vocoder.stream(mel(frames), 7))
-    assert [len(piece) // 8 for piece in pieces] == [7] * (frames // 7) + [frames % 7] * (frames % 7 > 0)
+    lengths = {1: [1], 6: [6], 7: [7], 8: [7, 1], 100: [7, 14, 28, 51]}
+    assert [len(piece) // 8 for piece in pieces] == lengths[frames]
     np.testing.assert_allclose(np.concatenate(pieces), vocoder.vocode(mel(frames)), atol=1e-5)
+
+
+def test_the_pieces_of_a_stream_grow_to_a_length_that_is_soon_computed():
+    pieces = [len(piece) // 8 for piece in Neighbours().stream(mel(1000))]
+    assert pieces == [STREAM_CHUNK, 2 * STREAM_CHUNK, *[LONGEST_PIECE] * 4, 88]
 
 
 def test_no_frames_are_no_sound():

@@ -18,7 +18,7 @@ from speech_like import RATE, sound
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
 from myxtts.errors import MissingExtraError, VocoderError
-from myxtts.inference.vocoder_files import inverse_spectrum, open_vocoder_file
+from myxtts.runtime.vocoder_files import inverse_spectrum, open_vocoder_file
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -24,12 +24,15 @@ config_option = partial(typer.Option, rich_help_panel="Configuration")
 run_option = partial(typer.Option, rich_help_panel="Run")
 
 CheckpointOption = Annotated[Path, typer.Option("--checkpoint", help="Folder of a checkpoint or of a training run.")]
+VoiceOption = Annotated[
+    Path, typer.Option("--checkpoint", help="Folder of a checkpoint, of a training run, or of a bundle.")
+]
 
 VocoderOption = Annotated[
     str,
     typer.Option(
         "--vocoder",
-        help="What makes audio of mels: auto, griffin-lim, a vocoder's folder, or a file (.onnx or .tflite).",
+        help="What makes audio of mels: auto, griffin-lim, a vocoder's folder, a bundle, or a file (.onnx, .tflite).",
     ),
 ]
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from myxtts.cli.machine_config import start_tensorflow
-from myxtts.cli.options import CheckpointOption, VocoderOption, command
+from myxtts.cli.options import VocoderOption, VoiceOption, command
 from myxtts.cli.output import emit, say
 from myxtts.errors import TextError, UsageError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SpeechOptions:
     """What to speak, how, and where to write it."""
 
-    checkpoint: CheckpointOption
+    checkpoint: VoiceOption
     text: Annotated[str | None, typer.Option(help="Text to speak.")] = None
     text_file: Annotated[Path | None, typer.Option(help="File with the text to speak, in UTF-8.")] = None
     language: Annotated[
@@ -90,7 +90,8 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     from myxtts.inference.plot import plot_speech, require_plotting
     from myxtts.inference.vocoder import find_vocoder
     from myxtts.inference.word_times import check_timestamps_file, write_timestamps
-    from myxtts.models.checkpoint import read_checkpoint
+    from myxtts.inference.xtts_inference import XTTSInference, read_voice
+    from myxtts.models.checkpoint import Checkpoint
     from myxtts.text.markup import parse_markup
 
     voices = dict(_name_and_file(entry) for entry in speech.voice or ())
@@ -102,14 +103,13 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     if plot is not None:
         require_plotting()
     config = None if speech.config is None else XTTSConfig.from_yaml(speech.config)
-    checkpoint = read_checkpoint(speech.checkpoint)
+    checkpoint = read_voice(speech.checkpoint)
     find_vocoder(speech.vocoder, MelSettings.from_config(checkpoint.config.data), checkpoint.path)
     language = speech.language or checkpoint.config.data.language
     markup = parse_markup(text, language, ssml=speech.ssml or None)
 
-    start_tensorflow()
-    from myxtts.inference.xtts_inference import XTTSInference
-
+    if isinstance(checkpoint, Checkpoint):
+        start_tensorflow()
     speaker = XTTSInference(checkpoint, config, speech.vocoder)
     stream = speaker.stream(markup, reference, speed=speech.speed, seed=speech.seed, voices=voices)
     utterances = _write(output, stream, speaker.sample_rate)

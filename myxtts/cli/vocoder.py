@@ -28,8 +28,9 @@ def vocode(
     """
     from myxtts.audio.mel import MelSettings, log_mel
     from myxtts.audio.reading import read_audio
-    from myxtts.inference.chunked_vocoder import WHOLE_CHUNK
     from myxtts.inference.vocoder import create_vocoder, find_vocoder
+    from myxtts.runtime.bundle import is_bundle
+    from myxtts.runtime.chunked_vocoder import WHOLE_CHUNK
 
     check_wav_path(output)
     settings = MelSettings.from_config(given.load().config.data)
@@ -37,7 +38,7 @@ def vocode(
     mel = log_mel(read_audio(recording, settings.sample_rate), settings)
     if not len(mel):
         raise UsageError(f"{recording}: shorter than a frame of {settings.hop_length} samples")
-    if found is None or found.is_dir():
+    if found is not None and found.is_dir() and not is_bundle(found):
         start_tensorflow()
     opened = create_vocoder(vocoder, settings)
 

@@ -1,4 +1,4 @@
-"""Speaking with a trained model. `XTTSInference` is loaded on first use, since it needs TensorFlow."""
+"""Speaking with a trained model. `XTTSInference` is loaded on first use, since it takes a while."""
 
 from __future__ import annotations
 

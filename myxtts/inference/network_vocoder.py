@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings
 from myxtts.errors import VocoderError
-from myxtts.inference.chunked_vocoder import ChunkedVocoder
 from myxtts.models.vocoder_folder import load_network, mel_differences, read_vocoder
+from myxtts.runtime.chunked_vocoder import ChunkedVocoder
 
 logger = logging.getLogger(__name__)
 

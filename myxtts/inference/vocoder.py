@@ -1,11 +1,12 @@
 """Vocoders turn a mel into audio: their protocol, long mels in chunks, and which one is used.
 
-Needs TensorFlow only for Griffin-Lim and for networks of our own, and then loads it.
+Needs TensorFlow only for networks in folders, and then loads it.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import logging
 import os
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ from typing import Protocol
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
-from myxtts.errors import UsageError
+from myxtts.errors import MissingExtraError, UsageError
 from myxtts.inference import neural_vocoder
-from myxtts.inference.chunked_vocoder import STREAM_CHUNK
-from myxtts.inference.vocoder_files import SUFFIXES, open_vocoder_file
 from myxtts.models.vocoder_folder import is_imported
+from myxtts.runtime.bundle import is_bundle, open_bundle_vocoder
+from myxtts.runtime.chunked_vocoder import STREAM_CHUNK
+from myxtts.runtime.griffin_lim import GriffinLim
+from myxtts.runtime.vocoder_files import SUFFIXES, open_vocoder_file
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class Vocoder(Protocol):
         """Natural-log mel float32 [F, n_mels] → audio float32 [F * hop_length], full scale ±1."""
 
     def stream(self, mel: np.ndarray, chunk_frames: int = STREAM_CHUNK) -> Iterator[np.ndarray]:
-        """The same audio in pieces of about `chunk_frames` frames, each as soon as it is ready."""
+        """The same audio in pieces, the first of about `chunk_frames` frames, each as soon as it is ready."""
 
 
 VocoderChoice = str | os.PathLike[str]
@@ -56,10 +59,10 @@ def find_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | None 
     """The folder or file that a choice means, or None for Griffin-Lim. It is not opened.
 
     Args:
-        choice: `auto`, `griffin-lim`, or the path of a vocoder's folder or file. `auto` is the voice's own vocoder,
-            else the one that comes with MyXTTS if it was trained for such mels, else Griffin-Lim.
+        choice: `auto`, `griffin-lim`, or the path of a vocoder's folder or file, or of a bundle. `auto` is the
+            voice's own vocoder, else the one that comes with MyXTTS if it is for such mels, else Griffin-Lim.
         settings: of the mels.
-        run: folder of the voice's run or checkpoint, where `auto` looks first.
+        run: folder of the voice's run, checkpoint or bundle, where `auto` looks first.
 
     Raises:
         UsageError: there is no such folder or file, or it cannot be a vocoder.
@@ -67,6 +70,8 @@ def find_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | None 
     if choice == GRIFFIN_LIM:
         return None
     if choice == AUTO:
+        if run is not None and is_bundle(run):
+            return run
         return _own_vocoder(run) or neural_vocoder.shipped_vocoder(settings)
     path = Path(choice)
     if not path.exists():
@@ -80,8 +85,11 @@ def find_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | None 
     raise UsageError(f"--vocoder {choice}: not a vocoder; it should be {CHOICES}")
 
 
-def create_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | None = None) -> Vocoder:
-    """The vocoder of a choice; the arguments are those of `find_vocoder`. With `auto`, its name is logged once.
+def create_vocoder(
+    choice: VocoderChoice, settings: MelSettings, run: Path | None = None, threads: int | None = None
+) -> Vocoder:
+    """The vocoder of a choice; the arguments are those of `find_vocoder`, and the threads to compute with, if it is
+    not TensorFlow that computes. With `auto`, its name is logged once.
 
     Raises:
         UsageError: there is no such folder or file.
@@ -90,15 +98,17 @@ def create_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | Non
     """
     path = find_vocoder(choice, settings, run)
     if path is None:
-        from myxtts.inference.griffin_lim import GriffinLim  # needs TensorFlow
-
         if choice == AUTO:
             _say_once("vocoder: Griffin-Lim, for lack of a trained one for these mels (--vocoder chooses another)")
         return GriffinLim(settings)
     if choice == AUTO:
         _say_once(f"vocoder: {path}")
     if not path.is_dir():
-        return open_vocoder_file(path, settings)
+        return open_vocoder_file(path, settings, threads)
+    if is_bundle(path):
+        return open_bundle_vocoder(path, settings, threads)
+    if importlib.util.find_spec("tensorflow") is None:
+        raise MissingExtraError(f"{path}: a vocoder in a folder", "train")
     if is_imported(path):
         from myxtts.inference.network_vocoder import open_imported  # needs TensorFlow
 
@@ -106,9 +116,11 @@ def create_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | Non
     return neural_vocoder.open_trained(path, settings)
 
 
-def as_vocoder(given: Vocoder | VocoderChoice, settings: MelSettings, run: Path | None = None) -> Vocoder:
+def as_vocoder(
+    given: Vocoder | VocoderChoice, settings: MelSettings, run: Path | None = None, threads: int | None = None
+) -> Vocoder:
     """The vocoder itself, or the one that `create_vocoder` makes of a choice."""
-    return create_vocoder(given, settings, run) if isinstance(given, str | os.PathLike) else given
+    return create_vocoder(given, settings, run, threads) if isinstance(given, str | os.PathLike) else given
 
 
 def _own_vocoder(run: Path | None) -> Path | None:

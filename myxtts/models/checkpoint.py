@@ -133,7 +133,7 @@ def write_model(
     settings = _settings(config, kind)
     write_weights(folder / WEIGHTS, model)
     if kind == SPEECH:
-        lexicons = _copy_lexicons(config.data.lexicons, folder)
+        lexicons = copy_lexicons(config.data.lexicons, folder)
         # On another machine `auto` might choose differently.
         data = config.data.model_copy(update={"text_symbols": settings["text_symbols"], "lexicons": lexicons})
         config = config.model_copy(update={"data": data})
@@ -186,7 +186,7 @@ def read_checkpoint(path: str | Path, kind: str = SPEECH) -> Checkpoint:
     return Checkpoint(
         given,
         path,
-        _with_copied_lexicons(XTTSConfig.from_yaml(path / CONFIG), path),
+        with_copied_lexicons(XTTSConfig.from_yaml(path / CONFIG), path),
         description["architecture"],
         description["settings"],
         description["details"],
@@ -254,21 +254,21 @@ def read_weights(path: Path, model: keras.Model) -> None:
         raise CheckpointError(f"{path}: cannot be loaded: {str(error).splitlines()[0]}") from error
 
 
-def verify_checksums(path: Path) -> None:
+def verify_checksums(path: Path, what: str = "the checkpoint") -> None:
     """Compares the files of a folder that `new_checkpoint` made with their checksums.
 
     Raises:
         CheckpointError: a file is missing, or is not what was saved.
     """
-    for name, expected in read_description(path / CHECKSUMS).items():
+    for name, expected in read_description(path / CHECKSUMS, what).items():
         file = path / name
         if not file.is_file():
-            raise CheckpointError(f"{file}: missing; the checkpoint is damaged")
+            raise CheckpointError(f"{file}: missing; {what} is damaged")
         if _checksum(file) != expected:
-            raise CheckpointError(f"{file}: not what was saved; the checkpoint is damaged")
+            raise CheckpointError(f"{file}: not what was saved; {what} is damaged")
 
 
-def read_description(path: Path) -> dict[str, Any]:
+def read_description(path: Path, what: str = "the checkpoint") -> dict[str, Any]:
     """The JSON object in a checkpoint's file.
 
     Raises:
@@ -277,21 +277,26 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); the checkpoint is damaged") from error
+        raise CheckpointError(f"{path}: cannot be read ({error}); {what} is damaged") from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: not a JSON object; the checkpoint is damaged")
+        raise CheckpointError(f"{path}: not a JSON object; {what} is damaged")
     return value
 
 
 def differences(checkpoint: Checkpoint, config: XTTSConfig) -> list[str]:
     """The settings in which `config` differs from a checkpoint, as short texts; only those that change what the
     weights mean."""
-    wanted = _settings(config, checkpoint.kind)
+    return setting_differences(checkpoint.settings, config, checkpoint.kind, "the checkpoint")
+
+
+def setting_differences(settings: Mapping[str, Any], config: XTTSConfig, kind: str, where: str) -> list[str]:
+    """The same for the settings of a model of some kind, wherever they are saved."""
+    wanted = _settings(config, kind)
     found = []
-    for key in dict.fromkeys([*checkpoint.settings, *wanted]):
-        saved, here = checkpoint.settings.get(key), wanted.get(key)
+    for key in dict.fromkeys([*settings, *wanted]):
+        saved, here = settings.get(key), wanted.get(key)
         if saved != here and key not in _HARMLESS and not key.startswith("lexicon_"):
-            found.append(f"{key} is {saved} in the checkpoint and {here} here")
+            found.append(f"{key} is {saved} in {where} and {here} here")
     return found
 
 
@@ -301,7 +306,7 @@ def _newest_of_run(folder: Path) -> Path | None:
     return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
 
-def _copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
+def copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Copies lexicons into a checkpoint's folder, so that it can be moved; returns their names there."""
     copies = {code: f"lexicon-{code}.tsv" for code in lexicons}
     for code, name in copies.items():
@@ -309,7 +314,7 @@ def _copy_lexicons(lexicons: Mapping[str, str], folder: Path) -> dict[str, str]:
     return copies
 
 
-def _with_copied_lexicons(config: XTTSConfig, folder: Path) -> XTTSConfig:
+def with_copied_lexicons(config: XTTSConfig, folder: Path) -> XTTSConfig:
     """A checkpoint's configuration, with absolute paths to the lexicons in its folder."""
     found = {code: (folder / name).absolute() for code, name in config.data.lexicons.items()}
     lexicons = config.data.lexicons | {code: str(path) for code, path in found.items() if path.is_file()}

@@ -76,7 +76,8 @@ def fold(x: tf.Tensor, patch: int) -> tf.Tensor:
     """[B, T, C] → [B, ceil(T / patch), patch * C]; the last patch is padded with zeros."""
     batch, length, channels = dims(x)
     x = tf.pad(x, [[0, 0], [0, -length % patch], [0, 0]])
-    return tf.reshape(x, [batch, -(-length // patch), patch * channels])
+    # Not -(-length // patch): converted to ONNX, that is wrong for lengths that are no multiples.
+    return tf.reshape(x, [batch, (length + patch - 1) // patch, patch * channels])
 
 
 def fold_mask(mask: tf.Tensor, patch: int) -> tf.Tensor:

@@ -1,27 +1,21 @@
 """What a voice sounds like before throat and mouth shape it: pulses at its pitch, and noise.
 
 Pulses are described frame by frame: pitch, voicing, and the phase at the middle of the frame, 2π being one period.
-Between two frames the pitch moves on a straight line. The noise is the same 64-thousand-odd samples again and again,
-so that a frame's noise depends on its number only, and speech made in parts equals speech made at once.
+Between two frames the pitch moves on a straight line. `runtime/harmonic_speaker.py` makes the same pulses in NumPy.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings, windows
+from myxtts.models.harmonic_definition import AT_A_PULSE, NOISE_FRAMES, USUAL_PITCH, noise_spectra
 from myxtts.models.masking import dims
 from myxtts.models.pitch import pitch_of_audio
-
-NOISE_FRAMES = 256
-_NOISE_SEED = 2024
-_USUAL_PITCH = 200.0  # Hz, at which a pulse train has amplitude 1 in each harmonic
-_AT_A_PULSE = 1e-4  # where the quotient of two sines is replaced by its limit
 
 
 class Source(NamedTuple):
@@ -30,17 +24,6 @@ class Source(NamedTuple):
     pitch: tf.Tensor  # Hz
     voiced: tf.Tensor  # 0 to 1
     phase: tf.Tensor  # radians, at the middle of the frame
-
-
-def phase_of_pitch(pitch: np.ndarray, settings: MelSettings) -> np.ndarray:
-    """The phase at the middle of each frame of a pitch in Hz [F], from 0 on: float32 [F], 0 to 2π.
-
-    In float64: an error of the pitch's sum would be heard fifty times as large in the fiftieth harmonic.
-    """
-    cycles = np.asarray(pitch, np.float64) * settings.hop_length / settings.sample_rate
-    advance = 0.5 * (cycles[1:] + cycles[:-1])
-    phase = np.concatenate([[0.0], np.cumsum(advance)])[: len(cycles)]
-    return (2 * np.pi * (phase % 1.0)).astype(np.float32)
 
 
 def source_of_audio(audio: tf.Tensor, settings: MelSettings) -> Source:
@@ -86,23 +69,13 @@ def pulses(source: Source, settings: MelSettings) -> tf.Tensor:
     phase = _wrap(phase)
     harmonics = tf.floor(rate / 2 / pitch)
     sine = tf.sin(phase / 2)
-    at_pulse = tf.abs(sine) < _AT_A_PULSE
+    at_pulse = tf.abs(sine) < AT_A_PULSE
     ratio = tf.where(at_pulse, 2 * harmonics + 1, tf.sin((harmonics + 0.5) * phase) / tf.where(at_pulse, 1.0, sine))
     # A quiet voice has as much energy in a second at any pitch.
-    train = 0.5 * (ratio - 1) * voiced * tf.sqrt(pitch / _USUAL_PITCH)
+    train = 0.5 * (ratio - 1) * voiced * tf.sqrt(pitch / USUAL_PITCH)
     first = more * hop - settings.n_fft // 2
     batch, frames = dims(source.pitch)
     return tf.reshape(train, [batch, -1])[:, first : first + (frames - 1) * hop + settings.n_fft]
-
-
-@lru_cache(maxsize=4)
-def noise_spectra(settings: MelSettings) -> np.ndarray:
-    """Spectra of white noise that repeats after `NOISE_FRAMES` frames, of power 1 in each bin: complex64
-    [NOISE_FRAMES, bins]."""
-    hop, window = settings.hop_length, windows(settings)[0]
-    noise = np.random.default_rng(_NOISE_SEED).standard_normal(NOISE_FRAMES * hop)
-    places = (np.arange(NOISE_FRAMES)[:, None] * hop + np.arange(settings.n_fft)) % len(noise)
-    return (np.fft.rfft(noise[places] * window) / np.sqrt(np.sum(window**2))).astype(np.complex64)
 
 
 def noise_of_frames(first: tf.Tensor, frames: int | tf.Tensor, settings: MelSettings) -> tf.Tensor:

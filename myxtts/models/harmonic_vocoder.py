@@ -13,16 +13,16 @@ import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings, mel_filterbank
 from myxtts.models.conv_next import ConvNeXtBlock
+from myxtts.models.harmonic_definition import CLASSES, LOUDEST
 from myxtts.models.harmonic_source import Source, noise_of_frames, pulses
 from myxtts.models.masking import dims
-from myxtts.models.pitch import CLASSES, predicted_pitch
+from myxtts.models.pitch import predicted_pitch
 from myxtts.models.spectrum import FrameTransform
 
 # A usual mel's mean and deviation.
 _MEAN, _DEVIATION = -5.0, 2.5
 # Where the filters start: pulses and noise about as loud as the mel says.
 _PULSE_GAIN, _NOISE_GAIN = math.log(1 / 1280), math.log(1 / 3)
-_LOUDEST = 8.0  # natural logarithm of a magnitude; full scale has less
 _INPUT_FRAMES = 3  # neighbours that a frame is read together with
 
 
@@ -141,7 +141,7 @@ class HarmonicVocoder(keras.Model):
 
     def filtered_pulses(self, source: Source, filters: Filters) -> tf.Tensor:
         """The spectra of the pulses in the sound: complex64 [B, F, bins]."""
-        gain = tf.exp(tf.minimum(filters.pulses, _LOUDEST))
+        gain = tf.exp(tf.minimum(filters.pulses, LOUDEST))
         turn = tf.complex(gain * tf.cos(filters.phase), gain * tf.sin(filters.phase))
         return self.transform.analyse(pulses(source, self.settings)) * turn
 
@@ -160,7 +160,7 @@ class HarmonicVocoder(keras.Model):
 
 def filtered_noise(noise: tf.Tensor, filters: Filters) -> tf.Tensor:
     """The spectra of the noise in the sound: complex64 [B, F, bins]."""
-    gain = tf.exp(tf.minimum(filters.noise, _LOUDEST))
+    gain = tf.exp(tf.minimum(filters.noise, LOUDEST))
     return noise * tf.complex(gain, tf.zeros_like(gain))
 
 

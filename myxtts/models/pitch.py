@@ -11,21 +11,23 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from myxtts.models.harmonic_definition import (
+    CLASS_PITCHES,
+    CLASSES,
+    HIGHEST,
+    LOWEST,
+    NEIGHBOURS,
+    SCORE_CHANGE,
+    change_costs,
+)
 from myxtts.models.masking import dims
-
-LOWEST, HIGHEST = 55.0, 550.0  # Hz; human speech
-CLASSES = 160  # a quarter of a semitone each
-CLASS_PITCHES = np.geomspace(LOWEST, HIGHEST, CLASSES).astype(np.float32)
 
 _LEAST_CORRELATION = 0.5  # of a voiced frame with itself, one period later
 _LEAST_LEVEL = 1e-3  # of full scale
 _PER_OCTAVE = 0.08  # by how much the correlation at twice the period must be higher to be preferred
 _CHANGE = 0.016  # cost of a change by a class, in correlation: 0.8 for an octave
-_SCORE_CHANGE = 0.5  # the same in a network's scores
-_WIDEST_CHANGE = 24  # classes; a jump costs no more than this, which lets a phrase begin at another pitch
 _NEAR = 1.05  # how far from its class the exact pitch may be
 _WIDTH = 1.2  # standard deviation of a target, in classes
-_NEIGHBOURS = 4  # classes at either side of the best that are averaged
 
 
 def pitch_of_audio(audio: tf.Tensor, sample_rate: int, hop_length: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -79,8 +81,8 @@ def pitch_targets(pitch: tf.Tensor) -> tf.Tensor:
 
 def predicted_pitch(scores: tf.Tensor) -> tf.Tensor:
     """The pitch in Hz [B, F] of scores [B, F, CLASSES]: the mean of the classes around the best path."""
-    best = best_path(tf.nn.log_softmax(scores), _SCORE_CHANGE)[:, :, None]
-    near = tf.abs(tf.range(CLASSES) - best) <= _NEIGHBOURS
+    best = best_path(tf.nn.log_softmax(scores), SCORE_CHANGE)[:, :, None]
+    near = tf.abs(tf.range(CLASSES) - best) <= NEIGHBOURS
     shares = tf.nn.softmax(tf.where(near, scores, -1e9))
     return tf.exp(tf.reduce_sum(shares * np.log(CLASS_PITCHES), axis=2))
 
@@ -95,8 +97,7 @@ def best_path(scores: tf.Tensor, change: float) -> tf.Tensor:
     Returns:
         int32 [B, F].
     """
-    classes = np.arange(CLASSES)
-    cost = change * np.minimum(np.abs(classes[:, None] - classes), _WIDEST_CHANGE).astype(np.float32)  # [from, to]
+    cost = change_costs(change)  # [from, to]
     by_frame = tf.transpose(scores, [1, 0, 2])  # [F, B, C]
 
     def forward(state: tuple[tf.Tensor, tf.Tensor], score: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from myxtts.audio.mel import MelSettings, windows
+from myxtts.models.harmonic_definition import LEAST_ENVELOPE
 from myxtts.models.masking import dims
 
 
@@ -14,9 +15,6 @@ class FrameTransform:
     Args:
         settings: of the mels.
     """
-
-    # The first and last frames have few neighbours to overlap with; dividing by less would amplify their errors.
-    _LEAST_ENVELOPE = 1e-2
 
     def __init__(self, settings: MelSettings) -> None:
         self.settings = settings
@@ -35,5 +33,5 @@ class FrameTransform:
         samples = tf.signal.overlap_and_add(frames, settings.hop_length)
         squares = tf.broadcast_to(tf.constant(self.window**2), [count, settings.n_fft])
         envelope = tf.signal.overlap_and_add(squares, settings.hop_length)
-        samples /= tf.maximum(envelope, self._LEAST_ENVELOPE)
+        samples /= tf.maximum(envelope, LEAST_ENVELOPE)
         return samples[:, settings.padding : settings.padding + count * settings.hop_length]

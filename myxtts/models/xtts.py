@@ -29,24 +29,17 @@ from myxtts.models.conv_stack import fold_in
 from myxtts.models.duration_predictor import DurationPredictor
 from myxtts.models.flow_decoder import FlowDecoder
 from myxtts.models.masking import dims, length_mask
+from myxtts.models.mel_scale import MEL_DEVIATION, MEL_MEAN, NOISE, TEMPERATURE
 from myxtts.models.reference_encoder import ReferenceEncoder
 from myxtts.models.regression_decoder import RegressionDecoder
 from myxtts.models.sizes import ModelSizes
 from myxtts.models.text_encoder import TextEncoder
-
-# Natural-log mels of speech in HiFi-GAN's convention have about this mean and deviation over all bands and voices.
-# Constants and not statistics of the data: a checkpoint then continues on other data, and a mel means the same.
-MEL_MEAN = -5.5
-MEL_DEVIATION = 2.2
 
 # A frame is audible if its loudest band is this far (in natural log) above the floor.
 AUDIBLE = 0.1
 
 # How strongly the aligner prefers the diagonal. It matters only while the mean mels are still alike.
 DIAGONAL = 10.0
-
-# Deviation of the noise around the mean mel that the flow decoder starts from: about as much as it has to add.
-NOISE = 0.5
 
 # Most frames of a token, so that an untrained predictor cannot ask for minutes: 5.8 s by default.
 LONGEST = 500.0
@@ -64,6 +57,16 @@ class Outputs(NamedTuple):
     alignment: tf.Tensor  # int32 [B, F], -1 beyond the clip
     token_mask: tf.Tensor  # [B, T, 1]
     frame_mask: tf.Tensor  # [B, F, 1]
+
+
+class Plan(NamedTuple):
+    """What is to be said, frame by frame, before the decoder says it. Mels are normalised, in float32."""
+
+    mean: tf.Tensor  # [B, F, n_mels], the encoder's mean mel of each frame's token
+    features: tf.Tensor  # [B, F, C]
+    mask: tf.Tensor  # [B, F, 1]
+    lengths: tf.Tensor  # int32 [B], frames
+    alignment: tf.Tensor  # int32 [B, F], -1 beyond the clip
 
 
 class Speech(NamedTuple):
@@ -253,7 +256,7 @@ class XTTS(keras.Model):
         voice: tf.Tensor,
         speed: Any = 1.0,
         steps: int = 10,
-        temperature: float = 0.667,
+        temperature: float = TEMPERATURE,
         seed: Any = (0, 0),
         max_frames: int | None = None,
     ) -> Speech:
@@ -269,6 +272,20 @@ class XTTS(keras.Model):
             seed: int32 [2], of that noise.
             max_frames: F, where shapes must be static; longer speech is cut off there. None: as long as it takes.
         """
+        plan = self.plan(tokens, token_lengths, language, voice, speed, max_frames)
+        mel = self._decode(plan.features, plan.mean, plan.mask, voice, steps, temperature, seed)
+        return Speech(mel, plan.lengths, plan.alignment)
+
+    def plan(
+        self,
+        tokens: tf.Tensor,
+        token_lengths: tf.Tensor,
+        language: tf.Tensor,
+        voice: tf.Tensor,
+        speed: Any = 1.0,
+        max_frames: int | None = None,
+    ) -> Plan:
+        """The first half of `speak`, up to the decoder; the arguments are the same."""
         token_mask = length_mask(token_lengths, dims(tokens)[1], self.compute_dtype)  # [B, T, 1]
         states = self.encoder(tokens, token_mask, language, voice)  # [B, T, C]
         durations = whole_durations(self.duration_predictor(states, token_mask, voice), token_lengths, speed)
@@ -280,12 +297,10 @@ class XTTS(keras.Model):
         mean = path @ self.mean_head(states)  # [B, F, n_mels]
         features = self._per_frame(states, path, durations)  # [B, F, C]
         mask = length_mask(lengths, frames, self.compute_dtype)  # [B, F, 1]
-
-        mel = self._decode(features, mean, mask, voice, steps, temperature, seed)
-        return Speech(mel, lengths, alignment)
+        return Plan(mean, features, mask, lengths, alignment)
 
     def speak_in_time(
-        self, batch: Mapping[str, tf.Tensor], steps: int = 10, temperature: float = 0.667, seed: Any = (0, 0)
+        self, batch: Mapping[str, tf.Tensor], steps: int = 10, temperature: float = TEMPERATURE, seed: Any = (0, 0)
     ) -> tf.Tensor:
         """Mels of clips' texts with the clips' own timing and voice, frame by frame beside the recorded ones.
 

@@ -14,7 +14,8 @@ from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.config.config import VocoderConfig, XTTSConfig
 from myxtts.models.checkpoint import VOCODER, write_model
-from myxtts.models.harmonic_source import NOISE_FRAMES, noise_of_frames, source_of_audio
+from myxtts.models.harmonic_definition import NOISE_FRAMES
+from myxtts.models.harmonic_source import noise_of_frames, source_of_audio
 from myxtts.models.harmonic_vocoder import VOCODER_SIZES, HarmonicVocoder, filtered_noise
 from myxtts.models.masking import dims
 from myxtts.models.period_discriminator import PeriodDiscriminator

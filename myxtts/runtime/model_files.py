@@ -1,6 +1,6 @@
 """Networks in files of two formats behind one interface: ONNX, run by ONNX Runtime, and LiteRT (TensorFlow Lite).
 
-What the tensors mean is not known here: `vocoder_files` finds out.
+What the tensors mean is not known here: `vocoder_files` finds out, `bundle` knows.
 """
 
 from __future__ import annotations
@@ -60,9 +60,16 @@ class ModelFile(Protocol):
     def run(self, value: np.ndarray) -> list[np.ndarray]:
         """All outputs for a value of the only input. The runtime's own exceptions come through."""
 
+    def call(self, values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Outputs by name for inputs by name, for files that have such names."""
 
-def open_model_file(path: Path) -> ModelFile:
+
+def open_model_file(path: Path, threads: int | None = None) -> ModelFile:
     """Opens a `.onnx` or `.tflite` file.
+
+    Args:
+        path: of the file.
+        threads: to compute with; None: as many as there are CPUs.
 
     Raises:
         VocoderError: the file is missing, damaged, or not of its format.
@@ -74,7 +81,7 @@ def open_model_file(path: Path) -> ModelFile:
     if importlib.util.find_spec(kind.package) is None:
         raise MissingExtraError(f"{path}: a {path.suffix} file", EXTRA)
     try:
-        return kind(path)
+        return kind(path, threads or usable_cpus())
     except Exception as error:  # each runtime has exceptions of its own, of no common type
         raise VocoderError(f"{path}: cannot be read as a {path.suffix} file ({first_line(error)})") from None
 
@@ -89,12 +96,12 @@ class OnnxFile:
 
     package = "onnxruntime"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, threads: int) -> None:
         import onnxruntime
 
         self.path = path
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = usable_cpus()
+        options.intra_op_num_threads = threads
         options.log_severity_level = 4  # what is wrong is raised as well
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.inputs = [_onnx_info(tensor) for tensor in self._session.get_inputs()]
@@ -103,6 +110,10 @@ class OnnxFile:
 
     def run(self, value: np.ndarray) -> list[np.ndarray]:
         return self._session.run(None, {self.inputs[0].name: value})
+
+    def call(self, values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        found = self._session.run(None, dict(values))
+        return {output.name: value for output, value in zip(self.outputs, found, strict=True)}
 
 
 def _onnx_info(tensor: Any) -> TensorInfo:
@@ -116,12 +127,12 @@ class LiteRtFile:
     package = "ai_edge_litert"
     metadata: Mapping[str, str] = {}
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, threads: int) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         self.path = path
         with _without_native_messages():
-            self._interpreter = Interpreter(str(path), num_threads=usable_cpus())
+            self._interpreter = Interpreter(str(path), num_threads=threads)
             self._interpreter.allocate_tensors()
         self.inputs = [_litert_info(tensor) for tensor in self._interpreter.get_input_details()]
         self.outputs = [_litert_info(tensor) for tensor in self._interpreter.get_output_details()]
@@ -137,6 +148,10 @@ class LiteRtFile:
             self._interpreter.set_tensor(tensor["index"], value)
             self._interpreter.invoke()
             return [self._interpreter.get_tensor(one["index"]) for one in self._interpreter.get_output_details()]
+
+    def call(self, values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        with self._lock:
+            return self._interpreter.get_signature_runner()(**values)
 
 
 def _litert_info(tensor: Any) -> TensorInfo:

@@ -20,8 +20,8 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.errors import VocoderError
-from myxtts.inference.chunked_vocoder import ChunkedVocoder
-from myxtts.inference.model_files import ModelFile, first_line, open_model_file
+from myxtts.runtime.chunked_vocoder import ChunkedVocoder
+from myxtts.runtime.model_files import ModelFile, first_line, open_model_file
 
 SUFFIXES = (".onnx", ".tflite")
 # Frames of the two mels that a file is tried with.
@@ -45,14 +45,19 @@ class Layout(NamedTuple):
         return value[None] if self.rank == 3 else value
 
 
-def open_vocoder_file(path: str | Path, settings: MelSettings) -> FileVocoder:
+def open_vocoder_file(path: str | Path, settings: MelSettings, threads: int | None = None) -> FileVocoder:
     """Opens a `.onnx` or `.tflite` file.
+
+    Args:
+        path: of the file.
+        settings: of the mels.
+        threads: to compute with; None: as many as there are CPUs.
 
     Raises:
         VocoderError: it is missing, damaged, or not a vocoder for mels of these settings.
         MissingExtraError: the `vocoders` extra is not installed.
     """
-    return FileVocoder(open_model_file(Path(path)), settings)
+    return FileVocoder(open_model_file(Path(path), threads), settings)
 
 
 class FileVocoder(ChunkedVocoder):

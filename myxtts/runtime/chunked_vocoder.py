@@ -12,8 +12,10 @@ from myxtts.audio.mel import MelSettings
 
 # Frames of a chunk of a whole mel: enough that the context at either end costs little.
 WHOLE_CHUNK = 512
-# Frames of a chunk of a stream, 0.6 s by default: few, so that the first one is ready soon.
+# Frames of the first chunk of a stream, 0.6 s by default: few, so that it is ready soon.
 STREAM_CHUNK = 48
+# Frames that the later ones grow to: with the context at either end, few at a time cost twice as much as many.
+LONGEST_PIECE = 192
 
 
 class ChunkedVocoder(abc.ABC):
@@ -57,7 +59,8 @@ class ChunkedVocoder(abc.ABC):
         return audio
 
     def stream(self, mel: np.ndarray, chunk_frames: int = STREAM_CHUNK) -> Iterator[np.ndarray]:
-        """The same audio in pieces of `chunk_frames` frames, or all in one if nothing can be cut."""
+        """The same audio in pieces, or all in one if nothing can be cut. The first has `chunk_frames` frames, each
+        next one twice as many as the one before, up to `LONGEST_PIECE`."""
         frames, hop = len(mel), self.settings.hop_length
         if frames and frames <= min(chunk_frames, self.most_frames or chunk_frames):
             yield self.vocode(mel)
@@ -67,7 +70,8 @@ class ChunkedVocoder(abc.ABC):
             context, chunk = 0, frames
         elif self.most_frames is not None:
             chunk = min(chunk, self.most_frames - 2 * context)
-        for part in chunks(frames, chunk, context, self.most_frames):
+        longest = LONGEST_PIECE if self.most_frames is None else None
+        for part in chunks(frames, chunk, context, self.most_frames, longest):
             yield self.vocode(mel[part.with_context])[part.inside.start * hop : part.inside.stop * hop]
 
 
@@ -79,14 +83,18 @@ class Chunk(NamedTuple):
     inside: slice  # where its own frames are among those
 
 
-def chunks(frames: int, size: int, context: int, exactly: int | None = None) -> Iterator[Chunk]:
-    """The parts of so many frames, each of `size` and computed with `context` more on either side, or with as many
-    more as it takes to have `exactly` so many frames."""
-    for start in range(0, frames, max(size, 1)):
-        stop = min(start + size, frames)
+def chunks(
+    frames: int, size: int, context: int, exactly: int | None = None, longest: int | None = None
+) -> Iterator[Chunk]:
+    """The parts of so many frames, computed with `context` more on either side, or with as many more as it takes to
+    have `exactly` so many frames. Each is of `size`, or, as far as `longest`, twice as long as the one before."""
+    start = 0
+    while start < frames:
+        stop = min(start + max(size, 1), frames)
         first, last = max(0, start - context), min(frames, stop + context)
         if exactly is not None and frames >= exactly:
             # So that no frame has to be made up.
             first = min(first, frames - exactly)
             last = first + exactly
         yield Chunk(slice(start, stop), slice(first, last), slice(start - first, stop - first))
+        start, size = stop, max(size, min(2 * size, longest or 0))
