@@ -61,6 +61,8 @@ def serve(
         del starlette, uvicorn
     except ImportError:
         raise MissingExtraError("serve", "serve") from None
+    from myxtts.inference.xtts_inference import XTTSInference, read_voice
+    from myxtts.models.checkpoint import Checkpoint
     from myxtts.serving.catalogue import Catalogue, ServedModel, model_ids
     from myxtts.serving.limits import Limits
     from myxtts.serving.metrics import Metrics
@@ -70,6 +72,7 @@ def serve(
 
     access = _access(host, token_file, allow_any_client, allow_host or [], cors or [], wyoming_port)
     names = model_ids(paths)
+    voices = [read_voice(path) for path in paths]
     sockets = [listen(host, port)]
     if wyoming_port is not None:
         from myxtts.serving import wyoming_server  # fails if its extra is missing
@@ -82,7 +85,10 @@ def serve(
 
     limits = Limits()
     workers = workers or min(4, usable_cpus())
-    models = [ServedModel(name, _open(path, vocoder)) for name, path in zip(names, paths, strict=True)]
+    if any(isinstance(voice, Checkpoint) for voice in voices):
+        start_tensorflow()
+    speakers = [XTTSInference(voice, vocoder=vocoder) for voice in voices]
+    models = [ServedModel(name, speaker) for name, speaker in zip(names, speakers, strict=True)]
     service = Service(
         Catalogue(models, limits.kept_voices), SpeechQueue(workers, queue, limits.unsent_bytes), limits, Metrics()
     )
@@ -113,13 +119,6 @@ def _access(
                 "let everybody in with --allow-any-client"
             )
     return Access(token, frozenset(name.lower().rstrip(".") for name in hosts), check_origins(origins))
-
-
-def _open(path: Path, vocoder: str) -> Any:
-    start_tensorflow()
-    from myxtts.inference.xtts_inference import XTTSInference
-
-    return XTTSInference(path, vocoder=vocoder)
 
 
 def _url(bound: Any) -> str:

@@ -60,7 +60,7 @@ def read_token(path: Path) -> str:
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
             f"--token-file {path}: should hold one token of at least {SHORTEST_TOKEN} letters and digits\n"
-            f"Make one with: openssl rand -hex 24 > {path}"
+            "Make one with: openssl rand -hex 24"
         )
     return token
 

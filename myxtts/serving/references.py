@@ -41,6 +41,7 @@ async def decode_reference(data: bytes, sample_rate: int, limits: Limits) -> np.
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            await process.wait()
     if process.returncode == 0:
         return np.frombuffer(samples, np.float32)
     if process.returncode == 1 and message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import socket
@@ -41,9 +42,9 @@ def listen(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise UsageError(
-            f"{host}, port {port}: {(error.strerror or str(error)).lower()}; choose another port"
-        ) from None
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(f"port {port} of {host} is taken; choose another one") from None
+        raise UsageError(f"port {port} of {host}: {error.strerror}") from None
     return bound
 
 
