@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+# Seconds after which something will not come any more.
+PATIENCE = 120
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 OPTIONS = (
     "--headless=new",
@@ -64,7 +66,9 @@ class Browser:
 
     def wait(self, expression: str) -> Any:
         """The value of an expression in the page, as soon as it is true."""
+        end = time.monotonic() + PATIENCE
         while not (value := self.run(f"return {expression}")):
+            assert time.monotonic() < end, f"never true: {expression}"
             time.sleep(0.05)
         return value
 

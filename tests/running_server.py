@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,16 @@ from myxtts.serving.metrics import Metrics
 from myxtts.serving.server import Server, listen
 from myxtts.serving.service import Service
 from myxtts.serving.speech_queue import SpeechQueue
+
+# Seconds after which something will not come any more.
+PATIENCE = 120
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

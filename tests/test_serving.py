@@ -8,7 +8,6 @@ import itertools
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
-from running_server import RunningServer, running_server
+from running_server import RunningServer, running_server, wait_until
 from tone_speaker import RATE, ToneSpeaker
 
 from myxtts.errors import UsageError
@@ -41,12 +40,6 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def client(server: RunningServer) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="anything", max_retries=0)
-
-
-def wait_until(what: object) -> None:
-    assert callable(what)
-    while not what():
-        time.sleep(0.01)
 
 
 def spoken(speaker: ToneSpeaker, text: str = TEXT, speed: float = 1.0) -> np.ndarray:

@@ -141,7 +141,7 @@ class Connection:
             self.speaking = False
 
     async def _read(self) -> None:
-        with contextlib.suppress(OSError, EOFError, ValueError):
+        with contextlib.suppress(OSError, EOFError, ValueError, RecursionError):
             while (event := await _read_event(self._reader)) is not None:
                 await self._events.put(event)
         if self._job is not None:
