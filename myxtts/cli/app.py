@@ -20,6 +20,7 @@ from myxtts.cli import (
     demo,
     diagnose,
     evaluate,
+    export,
     judge,
     make_corpus,
     monitor,
@@ -60,7 +61,14 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         verify_cache.verify_cache,
         text.text,
     ),
-    "Voice": (train.train, evaluate.evaluate, judge.judge, synthesize.synthesize, synthesize.clone_voice),
+    "Voice": (
+        train.train,
+        evaluate.evaluate,
+        judge.judge,
+        synthesize.synthesize,
+        synthesize.clone_voice,
+        export.export,
+    ),
     "Vocoder": (train_vocoder.train_vocoder, vocoder.vocode, vocoder.import_vocoder),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }
