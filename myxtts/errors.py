@@ -49,6 +49,10 @@ class VocoderError(MyXTTSError):
     """A vocoder cannot be read, or does not fit the mels."""
 
 
+class ExportError(MyXTTSError):
+    """What was exported does not say what the model says."""
+
+
 class TrainingError(MyXTTSError):
     """Training cannot start or continue."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, MissingExtraError, UsageError
-from myxtts.inference.reference import reference_mels
+from myxtts.inference.reference import reference_voice
 from myxtts.inference.speech_plan import PlannedUtterance, plan_speech
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
 from myxtts.inference.word_times import WordTime
@@ -215,10 +215,7 @@ class XTTSInference:
         """
         if reference_audio is None:
             return self.named_voice(DEFAULT_VOICE)
-        seconds = self.config.data.reference_seconds
-        if not self.mel_settings.frames(int(seconds * self.mel_settings.sample_rate)):
-            raise UsageError(f"this checkpoint was trained without references (reference_seconds: {seconds:g})")
-        return self._opened.model.voice(reference_mels(reference_audio, self.mel_settings, seconds))
+        return reference_voice(self._opened.model, reference_audio, self.config)
 
     def named_voice(self, name: str) -> np.ndarray:
         """A voice that is kept with it: float32 [D].

@@ -132,7 +132,7 @@ def open_bundle(bundle: Bundle, config: XTTSConfig, threads: int | None = None) 
         CheckpointError: a graph cannot be opened.
         MissingExtraError: the package that runs its graphs is not installed.
     """
-    graphs = {name: _open_graph(bundle, name, threads) for name in bundle.graphs}
+    graphs = {name: open_graph(bundle, name, threads) for name in bundle.graphs}
     padding_value = MelSettings.from_config(config.data).padding_value
     model = SpeechModel(graphs, padding_value, config.model.flow_steps)
     return OpenedVoice(bundle.path, config, model, read_voices(bundle.path), bundle.languages)
@@ -151,7 +151,7 @@ def open_bundle_vocoder(path: Path, settings: MelSettings, threads: int | None =
         raise VocoderError(f"{path}: a vocoder for other mels: {'; '.join(wrong)}")
     kind = bundle.vocoder["kind"]
     if kind == HARMONIC:
-        pitch, filters = (_open_graph(bundle, name, threads) for name in ("pitch", "filters"))
+        pitch, filters = (open_graph(bundle, name, threads) for name in ("pitch", "filters"))
         contexts = bundle.vocoder["pitch_context"], bundle.vocoder["context"]
         return HarmonicSpeaker(str(path), settings, HarmonicGraphs(pitch, filters, *contexts))
     if kind == FILE:
@@ -173,7 +173,12 @@ def read_voices(path: Path) -> dict[str, np.ndarray]:
     return {DEFAULT_VOICE: voices.pop(DEFAULT_VOICE), **dict(sorted(voices.items()))}
 
 
-def _open_graph(bundle: Bundle, name: str, threads: int | None) -> Graph:
+def open_graph(bundle: Bundle, name: str, threads: int | None = None) -> Graph:
+    """A graph of a bundle.
+
+    Raises:
+        CheckpointError: it cannot be opened.
+    """
     try:
         file = open_model_file(bundle.file(name), threads)
     except VocoderError as error:
