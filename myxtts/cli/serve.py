@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from myxtts.cli import output
 from myxtts.cli.machine_config import start_tensorflow
 from myxtts.cli.options import VocoderOption, command
 from myxtts.cli.output import say
@@ -54,13 +56,9 @@ def serve(
 
     Example: myxtts serve voices/anna --port 8020 --wyoming-port 10200
     """
-    try:
-        import starlette
-        import uvicorn
-
-        del starlette, uvicorn
-    except ImportError:
-        raise MissingExtraError("serve", "serve") from None
+    _require("serve", "serve", "starlette", "uvicorn")
+    if wyoming_port is not None:
+        _require("--wyoming-port", "wyoming", "wyoming")
     from myxtts.inference.xtts_inference import XTTSInference, read_voice
     from myxtts.models.checkpoint import Checkpoint
     from myxtts.serving.catalogue import Catalogue, ServedModel, model_ids
@@ -75,13 +73,10 @@ def serve(
     voices = [read_voice(path) for path in paths]
     sockets = [listen(host, port)]
     if wyoming_port is not None:
-        from myxtts.serving import wyoming_server  # fails if its extra is missing
-
-        del wyoming_server
         sockets.append(listen(host, wyoming_port))
     # Warnings of the rest of the program quote texts.
     logging.getLogger("myxtts").setLevel(logging.ERROR)
-    logging.getLogger("myxtts.serving").setLevel(logging.INFO)
+    logging.getLogger("myxtts.serving").setLevel(logging.ERROR if output.chosen.quiet else logging.INFO)
 
     limits = Limits()
     workers = workers or min(4, usable_cpus())
@@ -99,6 +94,14 @@ def serve(
             say(f"Wyoming on {_url(sockets[1]).replace('http', 'tcp')}")
 
     Server(service, access, *sockets, on_ready=announce).run()
+
+
+def _require(feature: str, extra: str, *packages: str) -> None:
+    try:
+        for package in packages:
+            importlib.import_module(package)
+    except ImportError:
+        raise MissingExtraError(feature, extra) from None
 
 
 def _access(

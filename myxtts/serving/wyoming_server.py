@@ -19,24 +19,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.error import Error
+from wyoming.event import Event, async_write_event
+from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
+from wyoming.tts import SynthesizeStopped
 
 from myxtts import __version__
-from myxtts.errors import MissingExtraError
 from myxtts.inference.sentences import pause_after
 from myxtts.serving.api_error import ApiError
 from myxtts.serving.encoding import PcmEncoder
 from myxtts.serving.responses import submit, take
 from myxtts.serving.service import Service
 from myxtts.serving.speech import Speech
-
-try:
-    from wyoming.audio import AudioChunk, AudioStart, AudioStop
-    from wyoming.error import Error
-    from wyoming.event import Event, async_write_event
-    from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
-    from wyoming.tts import SynthesizeStopped
-except ImportError:
-    raise MissingExtraError("--wyoming-port", "wyoming") from None
 
 logger = logging.getLogger(__name__)
 
