@@ -112,14 +112,14 @@ def test_a_real_voice_is_heard_and_a_stopped_server_finishes_it(python_with_tens
         assert '"type": "sentence"' in lines[1]
         assert lines[-1] == f'{{"type": "done", "seconds": {round(len(heard) / rate, 3)}}}'
 
-        long = {"model": "anna", "voice": "default", "input": f"{TEXT} " * 100, "response_format": "wav"}
+        long = {"model": "anna", "voice": "default", "input": f"{TEXT} " * 20, "response_format": "wav"}
         with httpx.stream("POST", f"{url}/v1/audio/speech", json=long, timeout=None) as response:
             parts = response.iter_bytes(1000)
             first = next(parts)
             process.send_signal(signal.SIGTERM)
             file = first + b"".join(parts)
         audio, _ = soundfile.read(io.BytesIO(file))
-        assert len(audio) > 100 * len(heard)
+        assert len(audio) > 20 * len(heard)
         assert process.wait() == 0
 
 
