@@ -38,7 +38,7 @@ from myxtts.cli import (
     verify_cache,
     vocoder,
 )
-from myxtts.errors import MyXTTSError
+from myxtts.errors import MyXTTSError, needing_train_extra
 
 INTERRUPTED = 130
 
@@ -104,7 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = app(arguments, standalone_mode=False, prog_name="myxtts")
+        with needing_train_extra("this command"):
+            code = app(arguments, standalone_mode=False, prog_name="myxtts")
     except typer.TyperException as error:
         return _fail(error.format_message(), error.exit_code, hint=error.exit_code == 2)
     except MyXTTSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 import os
 import time
@@ -16,7 +15,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import CheckpointError, MissingExtraError, UsageError
+from myxtts.errors import CheckpointError, UsageError, needing_train_extra
 from myxtts.inference.reference import reference_voice
 from myxtts.inference.speech_plan import PlannedUtterance, plan_speech
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
@@ -382,8 +381,7 @@ class XTTSInference:
         tokens = self.tokenizer.encode("a", self.language)
         language = language_id(self.language, self.config.data.extra_languages)
         mel, _ = self._opened.model.speak(tokens, language, self.voice())
-        enough = np.resize(mel, (2 * STREAM_CHUNK, mel.shape[1]))
-        for _ in self.vocoder.stream(enough):
+        for _ in self.vocoder.stream(mel, len(mel) // 2 + 1):  # in two pieces, as a longer one
             pass
 
 
@@ -408,8 +406,7 @@ def _open(
         )
     if isinstance(read, Bundle):
         return open_bundle(read, config or read.config, threads)
-    if importlib.util.find_spec("tensorflow") is None:
-        raise MissingExtraError(f"{read.path}: speaking with a checkpoint", "train")
-    from myxtts.inference.checkpoint_voice import open_checkpoint
+    with needing_train_extra(f"{read.path}: speaking with a checkpoint"):
+        from myxtts.inference.checkpoint_voice import open_checkpoint
 
     return open_checkpoint(read, config or read.config, threads)
