@@ -60,7 +60,7 @@ def test_an_origin_is_a_scheme_and_a_host(call_myxtts: Run, tmp_path: Path, orig
 def test_a_missing_extra_is_named(
     call_myxtts: Run, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, options: tuple[object, ...]
 ) -> None:
-    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, package, None)
     done = call_myxtts("serve", "nowhere", *options)
     refused(done, 2, rf"needs the '{extra}' extra: pip install 'myxtts\[{extra}\]'")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -71,9 +72,8 @@ def serve(
     access = _access(host, token_file, allow_any_client, allow_host or [], cors or [], wyoming_port)
     names = model_ids(paths)
     voices = [read_voice(path) for path in paths]
-    sockets = [listen(host, port)]
-    if wyoming_port is not None:
-        sockets.append(listen(host, wyoming_port))
+    http = listen(host, port)
+    wyoming = None if wyoming_port is None else listen(host, wyoming_port)
     # Warnings of the rest of the program quote texts.
     logging.getLogger("myxtts").setLevel(logging.ERROR)
     logging.getLogger("myxtts.serving").setLevel(logging.ERROR if output.chosen.quiet else logging.INFO)
@@ -89,11 +89,11 @@ def serve(
     )
 
     def announce() -> None:
-        say(f"serving {', '.join(names)} on {_url(sockets[0])}")
-        if wyoming_port is not None:
-            say(f"Wyoming on {_url(sockets[1]).replace('http', 'tcp')}")
+        say(f"serving {', '.join(names)} on http://{_address(http)}")
+        if wyoming is not None:
+            say(f"Wyoming on tcp://{_address(wyoming)}")
 
-    Server(service, access, *sockets, on_ready=announce).run()
+    Server(service, access, http, wyoming, announce).run()
 
 
 def _require(feature: str, extra: str, *packages: str) -> None:
@@ -124,6 +124,6 @@ def _access(
     return Access(token, frozenset(name.lower().rstrip(".") for name in hosts), check_origins(origins))
 
 
-def _url(bound: Any) -> str:
+def _address(bound: socket.socket) -> str:
     host, port, *_ = bound.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

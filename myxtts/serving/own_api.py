@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -60,7 +60,7 @@ def own_routes(service: Service) -> list[Route]:
             raise ApiError.of_request(error) from None
         job = submit(service.queue, partial(_voice, model, audio))
         try:
-            vector: Any = await take(job)
+            vector = await take(job)
         finally:
             job.cancel()
         seconds = round(len(audio) / model.speaker.sample_rate, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -12,7 +13,7 @@ from myxtts.errors import MyXTTSError
 from myxtts.serving.api_error import ApiError
 from myxtts.serving.limits import Limits
 from myxtts.serving.speech import Chunks, Speech
-from myxtts.serving.speech_queue import Job, QueueFullError, SpeechQueue, StoppedError
+from myxtts.serving.speech_queue import Job, QueueFullError, SpeechQueue, StoppedError, Work
 
 CLIENT_LEFT = 499
 # Keys of the ASGI scope, for whoever counts requests: what is spoken, and how it ended if not as the status says.
@@ -95,7 +96,7 @@ async def _cancel_when_gone(receive: Receive, job: Job) -> None:
     job.cancel()
 
 
-def submit(queue: SpeechQueue, work: Callable[[], Chunks]) -> Job:
+def submit(queue: SpeechQueue, work: Work) -> Job:
     """
     Raises:
         ApiError: the queue is full, or the server stops.
@@ -113,7 +114,7 @@ def submit(queue: SpeechQueue, work: Callable[[], Chunks]) -> Job:
         raise _stopped() from None
 
 
-async def take(job: Job) -> bytes | None:
+async def take(job: Job) -> Any:
     """The next piece of a job.
 
     Raises:
