@@ -4,6 +4,11 @@ Each is shown as one to three lines without a traceback: what is wrong, where (f
 and what to do. An exception of any other type is a bug in MyXTTS.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_TRAIN_PACKAGES = ("tensorflow", "keras", "tensorboard", "scipy")
+
 
 class MyXTTSError(Exception):
     """Base class of all errors that are reported to the user.
@@ -49,6 +54,10 @@ class VocoderError(MyXTTSError):
     """A vocoder cannot be read, or does not fit the mels."""
 
 
+class ExportError(MyXTTSError):
+    """What was exported does not say what the model says."""
+
+
 class TrainingError(MyXTTSError):
     """Training cannot start or continue."""
 
@@ -58,3 +67,18 @@ class MissingExtraError(UsageError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the '{extra}' extra: pip install 'myxtts[{extra}]'")
+
+
+@contextmanager
+def needing_train_extra(feature: str) -> Iterator[None]:
+    """Where a package that only training needs is not installed, says what to install.
+
+    Raises:
+        MissingExtraError: one was imported in vain.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _TRAIN_PACKAGES:
+            raise
+        raise MissingExtraError(feature, "train") from None

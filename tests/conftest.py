@@ -71,6 +71,7 @@ LONGEST = (
     "test_tune",
     "test_evaluate",
     "test_inference",
+    "test_serving_cli",
     "test_runtime_loading",
     "test_pipeline",
     "test_precompute_faults",

@@ -23,7 +23,7 @@ def difference(audio: np.ndarray, mel: np.ndarray) -> float:
 
 
 def test_the_mel_of_the_sound_is_the_mel_it_was_made_from(vocoder):
-    mel = log_mel(sound(3, 2.0), SETTINGS)
+    mel = log_mel(sound(3, 0.6), SETTINGS)
     assert difference(vocoder(mel), mel) < 0.3
 
 
@@ -36,18 +36,18 @@ def test_the_mel_of_real_speech_comes_back(vocoder, ljspeech_mini):
 
 
 def test_momentum_gets_nearer_in_as_many_iterations():
-    mel = log_mel(sound(3, 2.0), SETTINGS)
+    mel = log_mel(sound(3, 0.6), SETTINGS)
     fast, plain = (GriffinLim(SETTINGS, momentum=momentum) for momentum in (0.99, 0.0))
     assert difference(fast(mel), mel) < difference(plain(mel), mel)
 
 
 def test_more_iterations_get_nearer():
-    mel = log_mel(sound(3, 2.0), SETTINGS)
+    mel = log_mel(sound(3, 0.6), SETTINGS)
     few, many = (GriffinLim(SETTINGS, iterations=iterations) for iterations in (4, 32))
     assert difference(many(mel), mel) < difference(few(mel), mel)
 
 
-@pytest.mark.parametrize("frames", [1, 2, 7, 300])
+@pytest.mark.parametrize("frames", [1, 2, 7, 60])
 def test_any_number_of_frames_gives_so_many_hops_of_finite_sound(vocoder, frames):
     audio = vocoder(np.full((frames, SETTINGS.n_mels), -4.0, np.float32))
     assert audio.shape == (frames * SETTINGS.hop_length,)
@@ -60,7 +60,7 @@ def test_no_frames_are_no_sound(vocoder):
 
 
 def test_a_stream_is_one_piece(vocoder):
-    mel = log_mel(sound(3, 1.0), SETTINGS)
+    mel = log_mel(sound(3, 0.4), SETTINGS)
     (piece,) = vocoder.stream(mel, 10)
     np.testing.assert_array_equal(piece, vocoder(mel))
 
@@ -71,7 +71,7 @@ def test_the_floor_is_silence(vocoder):
 
 
 def test_the_same_mel_gives_the_same_sound(vocoder):
-    mel = log_mel(sound(1, 1.0), SETTINGS)
+    mel = log_mel(sound(1, 0.4), SETTINGS)
     np.testing.assert_array_equal(vocoder(mel), vocoder(mel))
 
 

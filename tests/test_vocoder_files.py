@@ -146,7 +146,7 @@ def test_the_context_is_measured_and_chunks_give_the_samples_of_the_whole(tmp_pa
     assert vocoder.context is not None
     assert 4 <= vocoder.context <= 5  # three frames of the convolution, half of the next by the synthesis
     pieces = list(vocoder.stream(mel(100), 9))
-    assert [len(piece) for piece in pieces] == [9 * HOP] * 11 + [HOP]
+    assert [len(piece) // HOP for piece in pieces] == [9, 18, 36, 37]
     np.testing.assert_allclose(np.concatenate(pieces), expected(mel(100)), atol=1e-5)
     np.testing.assert_allclose(vocoder(mel(1500)), expected(mel(1500)), atol=1e-5)
 

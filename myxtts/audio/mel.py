@@ -1,4 +1,5 @@
-"""The log-mel spectrogram, computed with NumPy and SciPy. `docs/mel.md` defines it; `mel_tf` does it in graph.
+"""The log-mel spectrogram, computed with NumPy, and with SciPy if it is installed. `docs/mel.md` defines it; `mel_tf`
+does it in graph.
 
 HiFi-GAN's convention: magnitudes of a Hann-windowed Fourier transform, Slaney-normalised mel bands, natural
 logarithm with a floor; `(n_fft - hop_length) / 2` samples are mirrored at either end, so that a clip of n samples
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -244,10 +246,7 @@ class _Transform:
     """
 
     def __init__(self, settings: MelSettings) -> None:
-        # Loading SciPy takes longer than some commands that only need the settings.
-        from scipy.fft import rfft
-
-        self._rfft = rfft
+        self._rfft = _fourier_transform()
         self._settings = settings
         self._block = max(1, _BLOCK_BYTES // (4 * settings.n_fft * _ROWS)) * _ROWS
         window, slope = windows(settings)
@@ -318,6 +317,16 @@ class _Transform:
         """A view [block / rows, rows, n_fft]."""
         every = np.lib.stride_tricks.sliding_window_view(samples, self._settings.n_fft)
         return every[:: self._settings.hop_length].reshape(-1, _ROWS, self._settings.n_fft)
+
+
+def _fourier_transform() -> Callable[..., np.ndarray]:
+    """SciPy's, or NumPy's where only what speaking needs is installed: a reference is short."""
+    # Not at the top: loading SciPy takes longer than some commands that only need the settings.
+    try:
+        from scipy.fft import rfft
+    except ModuleNotFoundError:
+        from numpy.fft import rfft
+    return rfft
 
 
 _of_thread = threading.local()

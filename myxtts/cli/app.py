@@ -20,6 +20,7 @@ from myxtts.cli import (
     demo,
     diagnose,
     evaluate,
+    export,
     judge,
     make_corpus,
     monitor,
@@ -27,6 +28,7 @@ from myxtts.cli import (
     precompute,
     prepare,
     profile,
+    serve,
     split,
     synthesize,
     text,
@@ -36,7 +38,7 @@ from myxtts.cli import (
     verify_cache,
     vocoder,
 )
-from myxtts.errors import MyXTTSError
+from myxtts.errors import MyXTTSError, needing_train_extra
 
 INTERRUPTED = 130
 
@@ -60,7 +62,15 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         verify_cache.verify_cache,
         text.text,
     ),
-    "Voice": (train.train, evaluate.evaluate, judge.judge, synthesize.synthesize, synthesize.clone_voice),
+    "Voice": (
+        train.train,
+        evaluate.evaluate,
+        judge.judge,
+        synthesize.synthesize,
+        synthesize.clone_voice,
+        export.export,
+        serve.serve,
+    ),
     "Vocoder": (train_vocoder.train_vocoder, vocoder.vocode, vocoder.import_vocoder),
     "Performance": (diagnose.diagnose, monitor.monitor, profile.profile, benchmark.benchmark, tune.tune),
 }
@@ -94,7 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        code = app(arguments, standalone_mode=False, prog_name="myxtts")
+        with needing_train_extra("this command"):
+            code = app(arguments, standalone_mode=False, prog_name="myxtts")
     except typer.TyperException as error:
         return _fail(error.format_message(), error.exit_code, hint=error.exit_code == 2)
     except MyXTTSError as error:

@@ -94,7 +94,7 @@ def _speak(speech: SpeechOptions, reference: Path | None) -> None:
     from myxtts.models.checkpoint import Checkpoint
     from myxtts.text.markup import parse_markup
 
-    voices = dict(_name_and_file(entry) for entry in speech.voice or ())
+    voices = dict(name_and_file(entry) for entry in speech.voice or ())
     for recording in (reference, *voices.values()):
         if recording is not None:
             audio_info(recording)
@@ -176,7 +176,12 @@ def read_text_file(path: Path) -> str:
     return text
 
 
-def _name_and_file(entry: str) -> tuple[str, Path]:
+def name_and_file(entry: str) -> tuple[str, Path]:
+    """The two parts of `NAME=FILE`.
+
+    Raises:
+        UsageError: it is not of this form.
+    """
     name, equals, path = entry.partition("=")
     if not name.strip() or not equals or not path:
         raise UsageError(f"--voice {entry}: should be NAME=FILE, e.g. --voice anna=anna.wav")

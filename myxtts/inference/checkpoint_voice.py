@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +11,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.models.checkpoint import Checkpoint, load_model
-from myxtts.models.graphs import as_graph, speech_functions
+from myxtts.models.graphs import Functions, as_graph, speech_functions
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.graphs import GRAPHS
 from myxtts.runtime.speech_model import DEFAULT_VOICE, OpenedVoice, SpeechModel
@@ -32,10 +33,15 @@ def open_checkpoint(checkpoint: Checkpoint, config: XTTSConfig, threads: int | N
         with contextlib.suppress(RuntimeError):  # it has computed already
             tf.config.threading.set_intra_op_parallelism_threads(threads)
     model = load_model(checkpoint)
-    graphs = {name: as_graph(function, GRAPHS[name].outputs) for name, function in speech_functions(model).items()}
+    return voice_of_model(checkpoint.path, model, speech_functions(model), config)
+
+
+def voice_of_model(path: Path, model: XTTS, functions: Functions, config: XTTSConfig) -> OpenedVoice:
+    """The voice of a model whose functions were traced already."""
+    graphs = {name: as_graph(function, GRAPHS[name].outputs) for name, function in functions.items()}
     padding_value = MelSettings.from_config(config.data).padding_value
     return OpenedVoice(
-        checkpoint.path,
+        path,
         config,
         SpeechModel(graphs, padding_value, config.model.flow_steps),
         {DEFAULT_VOICE: model.default_voice(1).numpy()[0]},

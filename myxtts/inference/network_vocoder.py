@@ -24,6 +24,13 @@ class VocoderNetwork(Protocol):
     def context(self) -> int:
         """Frames on either side that a sample depends on."""
 
+    @property
+    def exported_outputs(self) -> tuple[str, ...]:
+        """Names of what `exported` gives."""
+
+    def exported(self, mel: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What a file of this network gives for [1, F, n_mels]; `runtime.vocoder_files` makes audio of it."""
+
     def __call__(self, mel: tf.Tensor) -> tf.Tensor: ...
 
 
@@ -38,13 +45,13 @@ class NetworkVocoder(ChunkedVocoder):
 
     def __init__(self, name: str, settings: MelSettings, network: VocoderNetwork) -> None:
         super().__init__(name, settings)
-        self._network = network
+        self.network = network
         signature = [tf.TensorSpec([None, settings.n_mels], tf.float32)]
         self._run = tf.function(lambda mel: network(mel[None])[0], input_signature=signature, autograph=False)
 
     @property
     def context(self) -> int:
-        return self._network.context
+        return self.network.context
 
     def vocode(self, mel: np.ndarray) -> np.ndarray:
         return self._run(mel).numpy()

@@ -8,7 +8,9 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
-from myxtts.errors import AudioError
+from myxtts.config.config import XTTSConfig
+from myxtts.errors import AudioError, UsageError
+from myxtts.runtime.speech_model import SpeechModel
 
 SHORTEST_SECONDS = 1.0
 # The rest of a longer recording adds nothing to the voice.
@@ -45,6 +47,21 @@ def reference_mels(
     if np.abs(audio).max() < SILENT_PEAK:
         raise AudioError(f"{name}: silent; record the voice again, or check the file")
     return reference_crops(log_mel(audio[: int(LONGEST_SECONDS * settings.sample_rate)], settings), settings, seconds)
+
+
+def reference_voice(
+    model: SpeechModel, reference: str | os.PathLike[str] | np.ndarray, config: XTTSConfig
+) -> np.ndarray:
+    """The voice in a recording: float32 [D].
+
+    Raises:
+        AudioError: as `reference_mels`.
+        UsageError: the model was trained without references.
+    """
+    settings, seconds = MelSettings.from_config(config.data), config.data.reference_seconds
+    if not settings.frames(int(seconds * settings.sample_rate)):
+        raise UsageError(f"this checkpoint was trained without references (reference_seconds: {seconds:g})")
+    return model.voice(reference_mels(reference, settings, seconds))
 
 
 def reference_crops(mel: np.ndarray, settings: MelSettings, seconds: float) -> np.ndarray:

@@ -6,7 +6,6 @@ Needs TensorFlow only for networks in folders, and then loads it.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 import os
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from myxtts.audio.mel import MelSettings
-from myxtts.errors import MissingExtraError, UsageError
+from myxtts.errors import UsageError, needing_train_extra
 from myxtts.inference import neural_vocoder
 from myxtts.models.vocoder_folder import is_imported
 from myxtts.runtime.bundle import is_bundle, open_bundle_vocoder
@@ -107,13 +106,12 @@ def create_vocoder(
         return open_vocoder_file(path, settings, threads)
     if is_bundle(path):
         return open_bundle_vocoder(path, settings, threads)
-    if importlib.util.find_spec("tensorflow") is None:
-        raise MissingExtraError(f"{path}: a vocoder in a folder", "train")
-    if is_imported(path):
-        from myxtts.inference.network_vocoder import open_imported  # needs TensorFlow
+    with needing_train_extra(f"{path}: a vocoder in a folder"):
+        if is_imported(path):
+            from myxtts.inference.network_vocoder import open_imported
 
-        return open_imported(path, settings)
-    return neural_vocoder.open_trained(path, settings)
+            return open_imported(path, settings)
+        return neural_vocoder.open_trained(path, settings)
 
 
 def as_vocoder(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import logging
 import os
 import time
@@ -16,8 +15,8 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
-from myxtts.errors import CheckpointError, MissingExtraError, UsageError
-from myxtts.inference.reference import reference_mels
+from myxtts.errors import CheckpointError, UsageError, needing_train_extra
+from myxtts.inference.reference import reference_voice
 from myxtts.inference.speech_plan import PlannedUtterance, plan_speech
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
 from myxtts.inference.word_times import WordTime
@@ -215,10 +214,7 @@ class XTTSInference:
         """
         if reference_audio is None:
             return self.named_voice(DEFAULT_VOICE)
-        seconds = self.config.data.reference_seconds
-        if not self.mel_settings.frames(int(seconds * self.mel_settings.sample_rate)):
-            raise UsageError(f"this checkpoint was trained without references (reference_seconds: {seconds:g})")
-        return self._opened.model.voice(reference_mels(reference_audio, self.mel_settings, seconds))
+        return reference_voice(self._opened.model, reference_audio, self.config)
 
     def named_voice(self, name: str) -> np.ndarray:
         """A voice that is kept with it: float32 [D].
@@ -385,8 +381,7 @@ class XTTSInference:
         tokens = self.tokenizer.encode("a", self.language)
         language = language_id(self.language, self.config.data.extra_languages)
         mel, _ = self._opened.model.speak(tokens, language, self.voice())
-        enough = np.resize(mel, (2 * STREAM_CHUNK, mel.shape[1]))
-        for _ in self.vocoder.stream(enough):
+        for _ in self.vocoder.stream(mel, len(mel) // 2 + 1):  # in two pieces, as a longer one
             pass
 
 
@@ -411,8 +406,7 @@ def _open(
         )
     if isinstance(read, Bundle):
         return open_bundle(read, config or read.config, threads)
-    if importlib.util.find_spec("tensorflow") is None:
-        raise MissingExtraError(f"{read.path}: speaking with a checkpoint", "train")
-    from myxtts.inference.checkpoint_voice import open_checkpoint
+    with needing_train_extra(f"{read.path}: speaking with a checkpoint"):
+        from myxtts.inference.checkpoint_voice import open_checkpoint
 
     return open_checkpoint(read, config or read.config, threads)

@@ -7,8 +7,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from myxtts.models.masking import dims
-
 
 @keras.saving.register_keras_serializable("myxtts")
 class ConvNeXtBlock(keras.layers.Layer):
@@ -45,9 +43,10 @@ class ConvNeXtBlock(keras.layers.Layer):
     def _mix_time(self, x: tf.Tensor) -> tf.Tensor:
         """A depthwise convolution, written as shifted sums: XLA makes one pass of them, where its convolution takes
         several times as long on a CPU."""
-        frames, taps = dims(x)[1], tf.cast(self.taps, x.dtype)
+        taps = tf.cast(self.taps, x.dtype)
         padded = tf.pad(x, [[0, 0], [self.kernel_size // 2] * 2, [0, 0]])
         mixed = tf.cast(self.offset, x.dtype)
         for place in range(self.kernel_size):
-            mixed += padded[:, place : place + frames] * taps[place]
+            # Counted from the end: converted to ONNX, ends that depend on the length take most of the nodes.
+            mixed += padded[:, place : place + 1 - self.kernel_size or None] * taps[place]
         return mixed

@@ -75,9 +75,10 @@ class ConvStack(keras.layers.Layer):
 def fold(x: tf.Tensor, patch: int) -> tf.Tensor:
     """[B, T, C] → [B, ceil(T / patch), patch * C]; the last patch is padded with zeros."""
     batch, length, channels = dims(x)
-    x = tf.pad(x, [[0, 0], [0, -length % patch], [0, 0]])
-    # Not -(-length // patch): converted to ONNX, that is wrong for lengths that are no multiples.
-    return tf.reshape(x, [batch, (length + patch - 1) // patch, patch * channels])
+    # Without negative numbers: what `-length % patch` and `-(-length // patch)` become in ONNX is wrong.
+    patches = (length + patch - 1) // patch
+    x = tf.pad(x, [[0, 0], [0, patches * patch - length], [0, 0]])
+    return tf.reshape(x, [batch, patches, patch * channels])
 
 
 def fold_mask(mask: tf.Tensor, patch: int) -> tf.Tensor:

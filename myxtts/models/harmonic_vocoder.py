@@ -200,9 +200,10 @@ def _normalise(mel: tf.Tensor) -> tf.Tensor:
 
 def _neighbours(mel: tf.Tensor) -> tf.Tensor:
     """Each frame with those before and after it: [B, F, n_mels] → [B, F, 3 · n_mels]."""
-    frames, around = dims(mel)[1], _INPUT_FRAMES // 2
+    around = _INPUT_FRAMES // 2
     padded = tf.pad(mel, [[0, 0], [around, around], [0, 0]], mode="SYMMETRIC")
-    return tf.concat([padded[:, place : place + frames] for place in range(_INPUT_FRAMES)], axis=2)
+    shifted = [padded[:, place : place + 1 - _INPUT_FRAMES or None] for place in range(_INPUT_FRAMES)]
+    return tf.concat(shifted, axis=2)
 
 
 def _band_interpolation(settings: MelSettings) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ class HifiGan(keras.Model):
     """
 
     architecture = "hifi-gan"
+    exported_outputs = ("audio",)
 
     def __init__(
         self,
@@ -96,6 +97,10 @@ class HifiGan(keras.Model):
             x = step(tf.nn.leaky_relu(x, _SLOPE))  # [B, F * rate, channels / 2]
             x = tf.add_n([self._through(block, x) for block in blocks]) / len(blocks)
         return tf.tanh(self.last(tf.nn.leaky_relu(x, _LAST_SLOPE)))[..., 0]
+
+    def exported(self, mel: tf.Tensor) -> dict[str, tf.Tensor]:
+        """[1, F, n_mels] → audio [1, F * hop_length], by name."""
+        return {"audio": self(mel)}
 
     def get_config(self) -> dict[str, Any]:
         return {

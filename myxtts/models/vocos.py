@@ -31,6 +31,7 @@ class Vocos(keras.Model):
     """
 
     architecture = "vocos"
+    exported_outputs = ("magnitude", "phase_cosine", "phase_sine")
 
     def __init__(
         self, n_mels: int, width: int, inner_width: int, blocks: int, n_fft: int, hop_length: int, **kwargs: Any
@@ -70,13 +71,22 @@ class Vocos(keras.Model):
 
     def call(self, mel: tf.Tensor) -> tf.Tensor:
         """[B, F, n_mels] → [B, F * hop_length]."""
+        magnitude, phase = self._spectrum(mel)
+        return self._inverse(tf.complex(magnitude * tf.cos(phase), magnitude * tf.sin(phase)))
+
+    def exported(self, mel: tf.Tensor) -> dict[str, tf.Tensor]:
+        """[1, F, n_mels] → magnitude, cosine and sine of the phase, [1, bins, F] each: complex numbers and inverse
+        transforms are not for other runtimes."""
+        magnitude, phase = (tf.transpose(value, [0, 2, 1]) for value in self._spectrum(mel))
+        return {"magnitude": magnitude, "phase_cosine": tf.cos(phase), "phase_sine": tf.sin(phase)}
+
+    def _spectrum(self, mel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Magnitude and phase, [B, F, bins] each."""
         x = self.norm(self.embed(mel))  # [B, F, width]
         for block in self.blocks:
             x = block(x)
         log_magnitude, phase = tf.split(self.out(self.final_norm(x)), 2, axis=-1)  # [B, F, bins] each
-        magnitude = tf.minimum(tf.exp(log_magnitude), _LOUDEST)
-        spectrum = tf.complex(magnitude * tf.cos(phase), magnitude * tf.sin(phase))
-        return self._inverse(spectrum)
+        return tf.minimum(tf.exp(log_magnitude), _LOUDEST), phase
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -15,6 +15,7 @@ A folder that appears whole or not at all, as checkpoints do:
 
 from __future__ import annotations
 
+import functools
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ VOICES = "voices.npz"
 SUFFIXES = {"onnx": ".onnx", "litert": ".tflite"}
 # Kinds of vocoders.
 HARMONIC, FILE, GRIFFIN_LIM = "harmonic", "file", "griffin-lim"
+_VOICE = "voice"
 _BUNDLE = "the bundle"
 
 
@@ -132,7 +134,10 @@ def open_bundle(bundle: Bundle, config: XTTSConfig, threads: int | None = None) 
         CheckpointError: a graph cannot be opened.
         MissingExtraError: the package that runs its graphs is not installed.
     """
-    graphs = {name: _open_graph(bundle, name, threads) for name in bundle.graphs}
+    graphs = {name: open_graph(bundle, name, threads) for name in bundle.graphs if name != _VOICE}
+    # Only cloning needs it.
+    opened = functools.cache(functools.partial(open_graph, bundle, _VOICE, threads))
+    graphs[_VOICE] = lambda crops: opened()(crops)
     padding_value = MelSettings.from_config(config.data).padding_value
     model = SpeechModel(graphs, padding_value, config.model.flow_steps)
     return OpenedVoice(bundle.path, config, model, read_voices(bundle.path), bundle.languages)
@@ -151,7 +156,7 @@ def open_bundle_vocoder(path: Path, settings: MelSettings, threads: int | None =
         raise VocoderError(f"{path}: a vocoder for other mels: {'; '.join(wrong)}")
     kind = bundle.vocoder["kind"]
     if kind == HARMONIC:
-        pitch, filters = (_open_graph(bundle, name, threads) for name in ("pitch", "filters"))
+        pitch, filters = (open_graph(bundle, name, threads) for name in ("pitch", "filters"))
         contexts = bundle.vocoder["pitch_context"], bundle.vocoder["context"]
         return HarmonicSpeaker(str(path), settings, HarmonicGraphs(pitch, filters, *contexts))
     if kind == FILE:
@@ -173,7 +178,12 @@ def read_voices(path: Path) -> dict[str, np.ndarray]:
     return {DEFAULT_VOICE: voices.pop(DEFAULT_VOICE), **dict(sorted(voices.items()))}
 
 
-def _open_graph(bundle: Bundle, name: str, threads: int | None) -> Graph:
+def open_graph(bundle: Bundle, name: str, threads: int | None = None) -> Graph:
+    """A graph of a bundle.
+
+    Raises:
+        CheckpointError: it cannot be opened.
+    """
     try:
         file = open_model_file(bundle.file(name), threads)
     except VocoderError as error:

@@ -131,7 +131,7 @@ class LiteRtFile:
         from ai_edge_litert.interpreter import Interpreter
 
         self.path = path
-        with _without_native_messages():
+        with without_native_messages():
             self._interpreter = Interpreter(str(path), num_threads=threads)
             self._interpreter.allocate_tensors()
         self.inputs = [_litert_info(tensor) for tensor in self._interpreter.get_input_details()]
@@ -160,8 +160,8 @@ def _litert_info(tensor: Any) -> TensorInfo:
 
 
 @contextlib.contextmanager
-def _without_native_messages() -> Iterator[None]:
-    """LiteRT says on standard error, from C++, which kernels it uses, and no setting stops it."""
+def without_native_messages() -> Iterator[None]:
+    """Keeps off standard error what libraries say there from C++, and no setting stops."""
     stderr = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)

@@ -1,0 +1,47 @@
+"""Small voices of both decoders, never trained, and what they are exported to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.config.config import XTTSConfig
+from myxtts.models.checkpoint import save_checkpoint
+from myxtts.models.sizes import ModelSizes
+from myxtts.models.xtts import XTTS
+from myxtts.text.languages import LANGUAGES
+from myxtts.text.symbols import SYMBOLS
+
+# Patches of 2 and 4 frames, as the sizes that are trained have.
+SMALLEST = ModelSizes(
+    encoder_width=8,
+    encoder_blocks=1,
+    duration_width=8,
+    duration_blocks=1,
+    decoder_width=8,
+    decoder_blocks=1,
+    reference_width=8,
+    reference_blocks=1,
+    voice=8,
+    kernel_size=3,
+)
+
+
+def small_voice(path: Path, decoder: str, mean: float = 0.0, **settings: object) -> Path:
+    """A checkpoint that says noise, in English and Persian; `mean` is added to its mean mels."""
+    values = {"size": "tiny", "decoder": decoder, "text_symbols": "graphemes", "flow_steps": 3}
+    config = XTTSConfig(**(values | settings))
+    model = XTTS(SMALLEST, len(SYMBOLS), len(LANGUAGES), decoder=decoder)
+    generator = np.random.default_rng(0)
+    model.set_weights([generator.normal(0, 0.2, weight.shape) for weight in model.get_weights()])
+    languages = np.zeros((len(LANGUAGES), SMALLEST.encoder_width), np.float32)
+    for language in ("en", "fa"):
+        languages[LANGUAGES.index(language)] = generator.normal(0, 0.2, SMALLEST.encoder_width)
+    model.encoder.language.embeddings.assign(languages)
+    model.mean_head.bias.assign_add(tf.fill([80], mean))
+    # About four frames a symbol.
+    model.duration_predictor.head.bias.assign([1.4])
+    save_checkpoint(path, model, config, {"step": 7})
+    return path
