@@ -86,7 +86,7 @@ def main() -> None:
     mel = np.concatenate([utterance.mel for utterance in speech.utterances])
     spoken = len(mel) * config.data.hop_length / config.data.sample_rate
     add("mel to sound, GriffinLim", spoken, seconds_of(given.repeat, vocoder, mel))
-    magnitude = vocoder._magnitude(np.exp(mel)).numpy()
+    magnitude = vocoder._magnitude(np.exp(mel))
     peer = librosa_griffin_lim(magnitude, given.iterations, config.data.hop_length)
     if peer is not None:
         add("magnitudes to sound, librosa.griffinlim", spoken, seconds_of(given.repeat, peer))
