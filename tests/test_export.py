@@ -27,8 +27,11 @@ from myxtts.inference import XTTSInference
 from myxtts.inference import vocoder as choosing
 from myxtts.models.checkpoint import VOCODER, new_checkpoint, read_checkpoint, write_model
 from myxtts.models.harmonic_vocoder import HarmonicVocoder, VocoderSizes
+from myxtts.models.hifi_gan import HifiGan
+from myxtts.models.vocoder_folder import write_vocoder
+from myxtts.models.vocos import Vocos
 from myxtts.runtime import bundle as bundles
-from myxtts.runtime.bundle import is_bundle, read_bundle
+from myxtts.runtime.bundle import Bundle, is_bundle, read_bundle
 from myxtts.runtime.graphs import GraphNames
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
@@ -355,3 +358,23 @@ def test_a_bundle_clones_and_vocodes_where_tensorflow_is_not_installed(bundled, 
     done = run_without_train_extra("vocode", reference, tmp_path / "vocoded.wav", "--vocoder", bundled)
     assert done.returncode == 0, done.stderr
     assert soundfile.info(tmp_path / "vocoded.wav").frames == 2.5 * RATE // 256 * 256
+
+
+SHORT = MelSettings(sample_rate=8000, n_fft=32, win_length=32, hop_length=8, n_mels=4, fmax=4000.0)
+
+
+@pytest.mark.parametrize(
+    ("network", "suffix"),
+    [
+        (lambda: HifiGan(4, 8, (4, 2), (8, 4), 1, (3,), ((1, 3),)), ".onnx"),
+        (lambda: HifiGan(4, 8, (4, 2), (8, 4), 1, (3,), ((1, 3),)), ".tflite"),
+        (lambda: Vocos(4, 8, 16, blocks=1, n_fft=32, hop_length=8), ".onnx"),
+    ],
+    ids=["hifi-gan", "hifi-gan litert", "vocos"],
+)
+def test_an_imported_vocoder_is_converted(network, suffix, tmp_path):
+    write_vocoder(tmp_path / "imported", network(), SHORT, "weights.pth")
+    description = exporting.vocoders.write(tmp_path, tmp_path / "imported", SHORT, suffix)
+    assert description == {"kind": "file", "file": f"vocoder{suffix}"}
+    bundle = Bundle(tmp_path, XTTSConfig(), {}, "onnx", (), ("en",), description)
+    exporting.vocoders.check(bundle, tmp_path / "imported", SHORT)
