@@ -255,7 +255,7 @@ def main() -> None:
                     for clients in (1, 4, 16)
                 ]
         with ServedProcess([bundle, "--queue", 100]) as served:
-            load(served, 4, requests=100)
+            load(served, 4, requests=given.requests // 10)
             before = served.resident_bytes()
             watched = load(served, 4, requests=given.requests)
             after = served.resident_bytes()

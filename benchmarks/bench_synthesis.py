@@ -13,7 +13,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def main() -> None:
     mel = np.concatenate([utterance.mel for utterance in speech.utterances])
     spoken = len(mel) * config.data.hop_length / config.data.sample_rate
     add("mel to sound, GriffinLim", spoken, seconds_of(given.repeat, vocoder, mel))
-    magnitude = vocoder._magnitude(np.exp(mel)).numpy()
+    magnitude = vocoder._magnitude(np.exp(mel))
     peer = librosa_griffin_lim(magnitude, given.iterations, config.data.hop_length)
     if peer is not None:
         add("magnitudes to sound, librosa.griffinlim", spoken, seconds_of(given.repeat, peer))
@@ -110,8 +110,8 @@ class _Silence:
         self.sample_rate = sample_rate
         self._hop = hop_length
 
-    def __call__(self, mel: np.ndarray) -> np.ndarray:
-        return np.zeros(len(mel) * self._hop, np.float32)
+    def stream(self, mel: np.ndarray, chunk_frames: int = 0) -> Iterator[np.ndarray]:
+        yield np.zeros(len(mel) * self._hop, np.float32)
 
 
 if __name__ == "__main__":

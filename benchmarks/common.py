@@ -18,19 +18,7 @@ from rich.table import Table
 
 from myxtts.hardware import gpus, memory_limit_bytes, usable_cpus
 
-PACKAGES = (
-    "myxtts",
-    "tensorflow",
-    "numpy",
-    "scipy",
-    "soundfile",
-    "librosa",
-    "torch",
-    "grain",
-    "spdl",
-    "onnxruntime",
-    "piper-tts",
-)
+PACKAGES = ("myxtts", "tensorflow", "numpy", "scipy", "soundfile", "librosa", "torch", "grain", "spdl", "onnxruntime")
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

@@ -69,6 +69,7 @@ LONGEST = (
     "test_model",
     "test_profile",
     "test_tune",
+    "test_export",
     "test_evaluate",
     "test_inference",
     "test_serving_cli",

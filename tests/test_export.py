@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 import tensorflow as tf
-from exported_voices import small_voice
+from exported_voices import Silence, small_voice
 from speech_like import RATE, sound
 
 from myxtts.audio.mel import MelSettings, log_mel
@@ -26,8 +27,11 @@ from myxtts.inference import XTTSInference
 from myxtts.inference import vocoder as choosing
 from myxtts.models.checkpoint import VOCODER, new_checkpoint, read_checkpoint, write_model
 from myxtts.models.harmonic_vocoder import HarmonicVocoder, VocoderSizes
+from myxtts.models.hifi_gan import HifiGan
+from myxtts.models.vocoder_folder import write_vocoder
+from myxtts.models.vocos import Vocos
 from myxtts.runtime import bundle as bundles
-from myxtts.runtime.bundle import is_bundle, read_bundle
+from myxtts.runtime.bundle import Bundle, is_bundle, read_bundle
 from myxtts.runtime.graphs import GraphNames
 
 MyXTTS = Callable[..., subprocess.CompletedProcess[str]]
@@ -77,15 +81,15 @@ def bundled(checkpoints: dict[str, Path], vocoder: Path, reference: Path, folder
 @pytest.fixture(scope="module")
 def original(checkpoints: dict[str, Path]) -> XTTSInference:
     """The regression decoder's voice by TensorFlow."""
-    return XTTSInference(checkpoints["regression"], vocoder="griffin-lim")
+    return XTTSInference(checkpoints["regression"], vocoder=Silence())
 
 
 @pytest.fixture
 def known_conversions(bundled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is exact is not converted again."""
+    """What the bundle has is not converted again."""
 
     def convert(function: object, names: GraphNames, path: Path, quantized: bool = False) -> None:
-        if quantized:
+        if quantized or not (bundled / path.name).exists():
             conversion.convert(function, names, path, quantized)
         else:
             path.write_bytes((bundled / path.name).read_bytes())
@@ -93,14 +97,14 @@ def known_conversions(bundled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "convert", convert)
 
 
-def export(checkpoint: Path, output: Path, **options: object) -> Path:
+def export(checkpoint: Path, output: Path, **options: Any) -> Path:
     export_voice(read_checkpoint(checkpoint), output, ExportOptions(**{"vocoder": "griffin-lim", **options}))
     return output
 
 
 def difference(original: XTTSInference, bundle: Path) -> float:
     """The largest difference of the mels of both; their alignments are the same."""
-    exported = XTTSInference(bundle, vocoder="griffin-lim")
+    exported = XTTSInference(bundle, vocoder=Silence())
     lengths, largest = set(), 0.0
     for language, texts in TEXTS.items():
         for text in texts:
@@ -128,19 +132,20 @@ def test_a_bundle_sounds_as_its_checkpoint_with_the_same_vocoder(original, bundl
 
 
 def test_a_bundle_hears_the_voice_that_its_checkpoint_hears(original, bundled, reference):
-    speaker = XTTSInference(bundled, vocoder="griffin-lim")
+    speaker = XTTSInference(bundled, vocoder=Silence())
     np.testing.assert_allclose(speaker.voice(reference), original.voice(reference), atol=1e-4)
     assert speaker.voices == ("default", "me")
     np.testing.assert_allclose(speaker.named_voice("me"), original.voice(reference), atol=1e-4)
     assert speaker.languages == original.languages == ("en", "fa")
 
 
+@pytest.mark.usefixtures("known_conversions")
 def test_the_flow_decoder_is_exported_with_its_steps_and_seeds_as_options(checkpoints, folder):
     bundle = export(checkpoints["flow"], folder / "flow-bundle")
-    assert difference(XTTSInference(checkpoints["flow"], vocoder="griffin-lim"), bundle) < 1e-4
+    assert difference(XTTSInference(checkpoints["flow"], vocoder=Silence()), bundle) < 1e-4
     config = read_bundle(bundle).config
     more_steps = config.model_copy(update={"model": config.model.model_copy(update={"flow_steps": 5})})
-    few, many = (XTTSInference(bundle, one, "griffin-lim") for one in (config, more_steps))
+    few, many = (XTTSInference(bundle, one, Silence()) for one in (config, more_steps))
     mel = next(few.stream("Fine.", seed=1)).mel
     assert not np.allclose(mel, next(few.stream("Fine.", seed=2)).mel)
     assert not np.allclose(mel, next(many.stream("Fine.", seed=1)).mel)
@@ -327,7 +332,7 @@ def test_what_is_wrong_is_said_before_tensorflow_is_loaded(
 
 def run_without_train_extra(*arguments: object) -> subprocess.CompletedProcess[str]:
     program = Path(__file__).parent / "without_train_extra.py"
-    command = [sys.executable, program, *map(str, arguments)]
+    command = [sys.executable, str(program), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
@@ -353,3 +358,23 @@ def test_a_bundle_clones_and_vocodes_where_tensorflow_is_not_installed(bundled, 
     done = run_without_train_extra("vocode", reference, tmp_path / "vocoded.wav", "--vocoder", bundled)
     assert done.returncode == 0, done.stderr
     assert soundfile.info(tmp_path / "vocoded.wav").frames == 2.5 * RATE // 256 * 256
+
+
+SHORT = MelSettings(sample_rate=8000, n_fft=32, win_length=32, hop_length=8, n_mels=4, fmax=4000.0)
+
+
+@pytest.mark.parametrize(
+    ("network", "suffix"),
+    [
+        (lambda: HifiGan(4, 8, (4, 2), (8, 4), 1, (3,), ((1, 3),)), ".onnx"),
+        (lambda: HifiGan(4, 8, (4, 2), (8, 4), 1, (3,), ((1, 3),)), ".tflite"),
+        (lambda: Vocos(4, 8, 16, blocks=1, n_fft=32, hop_length=8), ".onnx"),
+    ],
+    ids=["hifi-gan", "hifi-gan litert", "vocos"],
+)
+def test_an_imported_vocoder_is_converted(network, suffix, tmp_path):
+    write_vocoder(tmp_path / "imported", network(), SHORT, "weights.pth")
+    description = exporting.vocoders.write(tmp_path, tmp_path / "imported", SHORT, suffix)
+    assert description == {"kind": "file", "file": f"vocoder{suffix}"}
+    bundle = Bundle(tmp_path, XTTSConfig(), {}, "onnx", (), ("en",), description)
+    exporting.vocoders.check(bundle, tmp_path / "imported", SHORT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import soundfile
@@ -150,7 +152,7 @@ def test_a_long_reference_is_heard_in_crops_of_the_length_known_from_training(sp
 
 
 def test_all_lengths_share_one_graph(checkpoint, monkeypatch):
-    made = {}
+    made: dict[str, Any] = {}
 
     def remember(model):
         return made.setdefault("functions", speech_functions(model))

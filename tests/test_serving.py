@@ -493,7 +493,11 @@ def test_models_are_called_after_their_folders(tmp_path: Path) -> None:
 
 
 def test_threads_end_with_the_server() -> None:
-    before = threading.active_count()
+    before = {thread.ident for thread in threading.enumerate()}
     with running_server() as server:
         httpx.post(f"{server.url}/api/speak", json={"text": TEXT})
-    assert threading.active_count() <= before
+        assert any(
+            thread.name.startswith("speaker") for thread in threading.enumerate() if thread.ident not in before
+        )
+    left = [thread.name for thread in threading.enumerate() if thread.ident not in before]
+    assert not any(name.startswith("speaker") for name in left)

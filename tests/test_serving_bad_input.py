@@ -16,7 +16,7 @@ import pytest
 import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running_server import RunningServer, running_server, tone_service
+from running_server import RunningServer, running_server, tone_service, wait_until
 from starlette.testclient import TestClient
 
 from myxtts.errors import AudioError
@@ -394,4 +394,4 @@ def test_after_all_of_this_the_server_speaks(client: TestClient, server: Running
     assert client.post("/v1/audio/speech", json=GOOD).status_code == 200
     assert client.post("/api/speak", json=GOOD_OWN).text.splitlines()[-1].startswith('{"type": "done"')
     assert httpx.post(f"{server.url}/v1/audio/speech", json=GOOD).status_code == 200
-    assert server.service.queue.busy == server.service.queue.waiting == 0
+    wait_until(lambda: server.service.queue.busy == server.service.queue.waiting == 0)

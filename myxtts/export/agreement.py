@@ -115,7 +115,7 @@ def check_sound(model: ChunkedVocoder, exported: ChunkedVocoder, bands: int) -> 
 def _sentences(model: SpeechModel, language: int, voice: np.ndarray) -> Iterator[tuple[np.ndarray, SpokenMel]]:
     """Symbols, int32 [T] each, and what the model says of them: in odd and in even numbers of frames."""
     generator = np.random.default_rng(language)
-    remainders = set()
+    remainders: set[int] = set()
     for length in (*_SENTENCES, *_FURTHER):
         if length not in _SENTENCES and len(remainders) == 2:
             return

@@ -76,6 +76,8 @@ def check(bundle: Bundle, vocoder: Path | None, settings: MelSettings) -> None:
 def _write_network(folder: Path, vocoder: Path, settings: MelSettings, suffix: str) -> dict[str, Any]:
     opened = open_imported(vocoder, settings)
     names = opened.network.exported_outputs
+    if len(names) > 1:
+        suffix = ".onnx"  # a LiteRT file does not keep the order of its outputs
     signature = [tf.TensorSpec([1, None, settings.n_mels], tf.float32)]
     function = tf.function(opened.network.exported, input_signature=signature, autograph=False)
     name = f"{_FILE_NAME}{suffix}"

@@ -135,8 +135,13 @@ class ConvNextBlock(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, F, width] → [B, F, width]."""
-        inner = tf.nn.gelu(self.widen(self.norm(self.mix_time(x))))  # [B, F, inner_width]
+        inner = _gelu(self.widen(self.norm(self.mix_time(x))))  # [B, F, inner_width]
         return x + self.narrow(inner)
+
+
+def _gelu(x: tf.Tensor) -> tf.Tensor:
+    """By the error function: TensorFlow's own takes its complement, which ONNX does not have."""
+    return 0.5 * x * (1 + tf.math.erf(x / math.sqrt(2)))
 
 
 def _normalisation(width: int) -> keras.layers.Layer:
