@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+# First, so that `make quick` does not wait for PyTorch either.
+pytest.importorskip("tensorflow")
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.torch")
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from scipy.signal import butter, sosfiltfilt
 
 from myxtts.config.config import DataConfig
 from myxtts.data.clips.metadata import read_metadata
@@ -58,6 +57,8 @@ def spoken() -> np.ndarray:
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory, spoken: np.ndarray) -> Path:
     """One clip of each kind."""
+    from scipy.signal import butter, sosfiltfilt
+
     folder = tmp_path_factory.mktemp("recordings")
     random = np.random.default_rng(0)
     room = 0.0005 * random.standard_normal(RATE // 2).astype(np.float32)

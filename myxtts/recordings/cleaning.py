@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import signal
 
 RUMBLE_HZ = 40.0  # the lowest voices speak at 70 Hz
 HIGHEST_PEAK = 10 ** (-1 / 20)  # -1 dB of full scale
@@ -24,6 +23,8 @@ _FEWEST_NOISE_FRAMES = 5
 
 def without_rumble(audio: np.ndarray, rate: int) -> np.ndarray:
     """float32 [n] without DC and what lies below 40 Hz."""
+    from scipy import signal  # takes a second
+
     sections = signal.butter(_FILTER_ORDER, RUMBLE_HZ, "highpass", fs=rate, output="sos")
     centred = audio - audio.mean(dtype=np.float64)
     padding = min(len(audio) - 1, int(rate / RUMBLE_HZ))
