@@ -376,6 +376,7 @@ def test_many_clients_at_once_get_what_they_asked_for(server: RunningServer) -> 
 def test_health_and_metrics(server: RunningServer) -> None:
     httpx.post(f"{server.url}/api/speak", json={"text": TEXT})
     assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
+    wait_until(lambda: 'route="/api/speak",status="200"' in httpx.get(f"{server.url}/metrics").text)
     text = httpx.get(f"{server.url}/metrics").text
     figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(figures['myxtts_requests_total{route="/api/speak",status="200"}']) >= 1
@@ -399,11 +400,12 @@ def test_logs_have_lengths_and_languages_and_nothing_else_of_a_request(
         ):
             httpx.post(f"{server.url}/api/speak", json=body, headers={"user-agent": secret, "x-name": secret})
         httpx.get(f"{server.url}/{secret}")
+        # Written after the answer.
+        wait_until(lambda: "other 404" in caplog.text)
     records = [record for record in caplog.records if record.name.startswith("myxtts.serving")]
     assert records
     assert not any(secret in record.getMessage() for record in records)
     assert "/api/speak 200: 13 characters, en" in caplog.text
-    assert "other 404" in caplog.text
 
 
 @pytest.fixture(scope="module")
@@ -493,11 +495,11 @@ def test_models_are_called_after_their_folders(tmp_path: Path) -> None:
 
 
 def test_threads_end_with_the_server() -> None:
-    before = {thread.ident for thread in threading.enumerate()}
-    with running_server() as server:
+    def speakers() -> int:
+        return sum(thread.name.startswith("speaker") for thread in threading.enumerate())
+
+    before = speakers()
+    with running_server(workers=3) as server:
         httpx.post(f"{server.url}/api/speak", json={"text": TEXT})
-        assert any(
-            thread.name.startswith("speaker") for thread in threading.enumerate() if thread.ident not in before
-        )
-    left = [thread.name for thread in threading.enumerate() if thread.ident not in before]
-    assert not any(name.startswith("speaker") for name in left)
+        assert speakers() == before + 3
+    assert speakers() == before
