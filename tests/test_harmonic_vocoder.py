@@ -17,7 +17,7 @@ from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.errors import CheckpointError, ConfigError, VocoderError
-from myxtts.inference.neural_vocoder import harmonic_speaker, open_trained
+from myxtts.inference.trained_vocoder import harmonic_speaker, open_trained
 from myxtts.models.checkpoint import VOCODER, Checkpoint, load_model, read_checkpoint, save_checkpoint
 from myxtts.models.harmonic_definition import CLASSES, NOISE_FRAMES, SCORE_CHANGE, noise_spectra, phase_of_pitch
 from myxtts.models.harmonic_source import Source, pulses, source_of_audio

@@ -10,7 +10,7 @@ import pytest
 
 from myxtts.audio.mel import MelSettings
 from myxtts.errors import UsageError, VocoderError
-from myxtts.inference import neural_vocoder
+from myxtts.inference import trained_vocoder
 from myxtts.inference import vocoder as choosing
 from myxtts.inference.vocoder import as_vocoder, create_vocoder, find_vocoder
 from myxtts.runtime.chunked_vocoder import LONGEST_PIECE, STREAM_CHUNK, WHOLE_CHUNK, ChunkedVocoder
@@ -89,7 +89,7 @@ def test_auto_finds_the_vocoder_in_the_folder_of_the_run_or_of_the_checkpoint(tm
 
 
 def test_auto_takes_the_shipped_one_before_griffin_lim(monkeypatch, tmp_path):
-    monkeypatch.setattr(neural_vocoder, "shipped_vocoder", lambda settings: tmp_path)
+    monkeypatch.setattr(trained_vocoder, "shipped_vocoder", lambda settings: tmp_path)
     assert find_vocoder("auto", SETTINGS, tmp_path / "run") == tmp_path
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from myxtts.inference.neural_vocoder import SHIPPED
+from myxtts.inference.trained_vocoder import SHIPPED
 from myxtts.models.checkpoint import VOCODER, WEIGHTS, new_checkpoint, read_checkpoint
 
 HEADER = "id|text|speaker|language"

@@ -79,7 +79,7 @@ def _settings_of(voice: Checkpoint | None) -> dict[str, Any]:
 
 
 def _run(resolved: MachineConfig, resume: bool, init_from: str | None, voice: Checkpoint | None) -> None:
-    from myxtts.inference.neural_vocoder import SHIPPED as SHIPPED_FOLDER
+    from myxtts.inference.trained_vocoder import SHIPPED as SHIPPED_FOLDER
     from myxtts.training.aligned_mels import aligned_mels
     from myxtts.training.interruption import exit_code
     from myxtts.training.vocoder_trainer import VocoderTrainer

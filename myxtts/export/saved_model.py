@@ -13,7 +13,7 @@ from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import ExportError
 from myxtts.export.agreement import EXACT, Agreement
-from myxtts.inference import neural_vocoder
+from myxtts.inference import trained_vocoder
 from myxtts.models.vocoder_folder import is_imported
 from myxtts.models.xtts import XTTS
 from myxtts.runtime.bundle import GRIFFIN_LIM, HARMONIC
@@ -32,7 +32,7 @@ def write(
     signatures = _speech_signatures(model, config)
     description = {"kind": GRIFFIN_LIM}
     if vocoder is not None and vocoder.is_dir() and not is_imported(vocoder):
-        module.vocoder = neural_vocoder.load_trained(vocoder, settings)
+        module.vocoder = trained_vocoder.load_trained(vocoder, settings)
         signatures["vocode"] = _vocode(module.vocoder, settings)
         description = {"kind": HARMONIC}
     tf.saved_model.save(module, str(folder / VERSION), signatures=signatures)

@@ -12,8 +12,8 @@ from myxtts.audio.mel import MelSettings
 from myxtts.errors import VocoderError
 from myxtts.export.agreement import check_graph, check_sound
 from myxtts.export.conversion import convert
-from myxtts.inference import neural_vocoder
-from myxtts.inference.network_vocoder import open_imported
+from myxtts.inference import trained_vocoder
+from myxtts.inference.imported_vocoder import open_imported
 from myxtts.models.graphs import as_graph, vocoder_functions
 from myxtts.models.vocoder_folder import is_imported
 from myxtts.runtime.bundle import FILE, GRIFFIN_LIM, HARMONIC, Bundle, is_bundle, open_graph
@@ -49,7 +49,7 @@ def write(folder: Path, vocoder: Path | None, settings: MelSettings, suffix: str
         return {"kind": FILE, "file": name}
     if is_imported(vocoder):
         return _write_network(folder, vocoder, settings, suffix)
-    model = neural_vocoder.load_trained(vocoder, settings)
+    model = trained_vocoder.load_trained(vocoder, settings)
     for name, function in vocoder_functions(model).items():
         convert(function, GRAPHS[name], folder / f"{name}{suffix}")
     return {"kind": HARMONIC, "pitch_context": model.pitch_context_frames, "context": model.context_frames}
@@ -67,7 +67,7 @@ def check(bundle: Bundle, vocoder: Path | None, settings: MelSettings) -> None:
         exported = open_vocoder_file(bundle.path / bundle.vocoder["file"], settings)
         check_sound(open_imported(vocoder, settings), exported, settings.n_mels)
         return
-    functions = vocoder_functions(neural_vocoder.load_trained(vocoder, settings))
+    functions = vocoder_functions(trained_vocoder.load_trained(vocoder, settings))
     for name, function in functions.items():
         graph = as_graph(function, GRAPHS[name].outputs)
         check_graph(name, graph, open_graph(bundle, name), settings.n_mels)

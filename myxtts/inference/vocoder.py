@@ -16,7 +16,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.errors import UsageError, needing_train_extra
-from myxtts.inference import neural_vocoder
+from myxtts.inference import trained_vocoder
 from myxtts.models.vocoder_folder import is_imported
 from myxtts.runtime.bundle import is_bundle, open_bundle_vocoder
 from myxtts.runtime.chunked_vocoder import STREAM_CHUNK
@@ -71,7 +71,7 @@ def find_vocoder(choice: VocoderChoice, settings: MelSettings, run: Path | None 
     if choice == AUTO:
         if run is not None and is_bundle(run):
             return run
-        return _own_vocoder(run) or neural_vocoder.shipped_vocoder(settings)
+        return _own_vocoder(run) or trained_vocoder.shipped_vocoder(settings)
     path = Path(choice)
     if not path.exists():
         raise UsageError(f"--vocoder {choice}: no such file or folder; it should be {CHOICES}")
@@ -108,10 +108,10 @@ def create_vocoder(
         return open_bundle_vocoder(path, settings, threads)
     with needing_train_extra(f"{path}: a vocoder in a folder"):
         if is_imported(path):
-            from myxtts.inference.network_vocoder import open_imported
+            from myxtts.inference.imported_vocoder import open_imported
 
             return open_imported(path, settings)
-        return neural_vocoder.open_trained(path, settings)
+        return trained_vocoder.open_trained(path, settings)
 
 
 def as_vocoder(

@@ -80,7 +80,7 @@ class HarmonicVocoder(keras.Model):
         self.sizes = sizes
         self.settings = settings
         self.transform = FrameTransform(settings)
-        self._flatten = _band_interpolation(settings)
+        self._mel_to_bins = _band_interpolation(settings)
         inputs = _INPUT_FRAMES * settings.n_mels
         bins = settings.n_fft // 2 + 1
         self.pitch_network = FrameNetwork(inputs, sizes.pitch_width, sizes.pitch_blocks, sizes, CLASSES + 1, self)
@@ -136,7 +136,7 @@ class HarmonicVocoder(keras.Model):
         known = tf.stack([source.voiced, tone], axis=2)  # [B, F, 2]
         inputs = tf.concat([_neighbours(_normalise(mel)), known], axis=2)
         pulse, noise, phase = tf.split(self.filter_network(inputs), 3, axis=2)
-        magnitude = tf.cast(mel, tf.float32) @ self._flatten[0] + self._flatten[1]
+        magnitude = tf.cast(mel, tf.float32) @ self._mel_to_bins[0] + self._mel_to_bins[1]
         return Filters(magnitude + pulse + _PULSE_GAIN, magnitude + noise + _NOISE_GAIN, phase)
 
     def filtered_pulses(self, source: Source, filters: Filters) -> tf.Tensor:
