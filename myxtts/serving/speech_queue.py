@@ -1,7 +1,7 @@
 """Threads that speak, a bounded queue before them, and the way of what they make to an asyncio loop.
 
 Threads, not processes: ONNX Runtime and NumPy compute without Python's lock, and all threads share one copy of the
-weights (benchmarks/bench_serving.py).
+weights. `benchmarks/bench_serving.py` compares numbers of threads.
 """
 
 from __future__ import annotations
