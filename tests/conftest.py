@@ -64,6 +64,7 @@ LONGEST = (
     "test_diagnose_cli",
     "test_train",
     "test_train_step",
+    "test_harmonic_vocoder",
     "test_performance_tools_document",
     "test_benchmark_command",
     "test_model",
