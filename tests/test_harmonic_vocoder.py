@@ -28,7 +28,7 @@ from myxtts.runtime import harmonic_speaker as harmonic_speaker_file
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.symbols import SYMBOLS
 from myxtts.training import aligned_mels as aligned_mels_file
-from myxtts.training import vocoder_objective
+from myxtts.training import vocoder_objective, vocoder_trainer
 from myxtts.training.aligned_mels import aligned_mels
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.training_state import TrainingState
@@ -43,6 +43,8 @@ SMALLEST = VocoderSizes(width=8, blocks=1, pitch_width=8, pitch_blocks=1)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(VOCODER_SIZES, "tiny", SMALLEST)
     monkeypatch.setattr(vocoder_objective, "SPECTROGRAMS", ((512, 128),))
+    monkeypatch.setattr(vocoder_trainer, "VALIDATION_FRAMES", 16)
+    monkeypatch.setattr(vocoder_trainer, "VALIDATION_SEGMENTS", 2)
 
 
 def small_vocoder(**options: Any) -> HarmonicVocoder:
@@ -226,10 +228,10 @@ def configure(data: Path, run: Path, **changes: Any) -> XTTSConfig:
         "batch_size": 2,
         "segment_frames": 16,
         "num_workers": 1,
-        "max_steps": 6,
+        "max_steps": 4,
         "warmup_steps": 1,
         "save_every": 2,
-        "validate_every": 3,
+        "validate_every": 4,
         "optimization_level": "basic",
         "enable_graph_mode": False,
         "enable_tensorboard": False,
