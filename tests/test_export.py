@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,11 +73,18 @@ def checkpoints(folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def bundled(checkpoints: dict[str, Path], vocoder: Path, reference: Path, folder: Path) -> Path:
-    """The regression decoder's voice, with a vocoder and a further voice."""
-    options = ExportOptions(str(vocoder), voices={"me": reference})
-    export_voice(read_checkpoint(checkpoints["regression"]), folder / "bundle", options)
-    return folder / "bundle"
+def bundled(
+    checkpoints: dict[str, Path], vocoder: Path, reference: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The regression decoder's voice, with a vocoder and a further voice; once for all processes of pytest."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported-bundle"
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            options = ExportOptions(str(vocoder), voices={"me": reference})
+            export_voice(read_checkpoint(checkpoints["regression"]), path, options)
+    return path
 
 
 @pytest.fixture(scope="module")
