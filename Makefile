@@ -33,8 +33,9 @@ comma := ,
 demo: $(VENV)/.installed-demo
 	$(BIN)/myxtts demo
 
-# Two processes: one mostly compiles, which takes one core.
-PYTEST := -m pytest -n 2 --dist worksteal
+# Two processes: one mostly compiles, which takes one core. A file stays in one of them, so that what its tests share is
+# made once; those that take longest begin first (tests/conftest.py).
+PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev
 	$(BIN)/python $(PYTEST) -m "not soak"
 
