@@ -297,7 +297,8 @@ def voice(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 def test_a_voice_gives_its_mels_in_the_timing_of_the_clips(data: Path, voice: Checkpoint, tmp_path: Path) -> None:
     config = configure(data, tmp_path / "run")
-    dataset, said = LJSpeechDataset(None, config), []
+    dataset = LJSpeechDataset(None, config)
+    said: list[str] = []
     store = dataset.prepare(None, config).store
     assert store is not None
     mels = aligned_mels(voice, dataset, config, tmp_path, said.append)(store)
