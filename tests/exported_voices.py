@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from training_samples import SMALLEST as SMALLEST_TRAINED
 
 from myxtts.config.config import XTTSConfig
 from myxtts.models.checkpoint import save_checkpoint
-from myxtts.models.sizes import ModelSizes
 from myxtts.models.xtts import XTTS
 from myxtts.text.languages import LANGUAGES
 from myxtts.text.symbols import SYMBOLS
 
 # Patches of 2 and 4 frames, as the sizes that are trained have.
-SMALLEST = ModelSizes(
-    encoder_width=8,
-    encoder_blocks=1,
-    duration_width=8,
-    duration_blocks=1,
-    decoder_width=8,
-    decoder_blocks=1,
-    reference_width=8,
-    reference_blocks=1,
-    voice=8,
-    kernel_size=3,
-)
+SMALLEST = dataclasses.replace(SMALLEST_TRAINED, voice=8)
 
 
 class Silence:

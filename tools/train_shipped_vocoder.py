@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from myxtts.config.config import XTTSConfig
 from myxtts.inference.trained_vocoder import SHIPPED
-from myxtts.models.checkpoint import VOCODER, WEIGHTS, new_checkpoint, read_checkpoint
+from myxtts.models.checkpoint import CONFIG, VOCODER, WEIGHTS, new_checkpoint, read_checkpoint
 
 HEADER = "id|text|speaker|language"
 ESPEAK_CLIPS = 200
@@ -87,6 +88,15 @@ def ship(run: Path, target: Path) -> None:
             weights = {name: file[name].astype(np.float16) for name in file.files}
         with open(folder / WEIGHTS, "wb") as out:
             np.savez(out, **weights)
+        without_folders(checkpoint.config).to_yaml(folder / CONFIG)
+
+
+def without_folders(config: XTTSConfig) -> XTTSConfig:
+    """The configuration without the folders of this machine."""
+    default = XTTSConfig()
+    data = config.data.model_copy(update={"dataset_path": default.data.dataset_path, "cache_dir": None})
+    training = config.training.model_copy(update={"checkpoint_dir": default.training.checkpoint_dir})
+    return config.model_copy(update={"data": data, "training": training})
 
 
 def myxtts(*arguments: object) -> None:
