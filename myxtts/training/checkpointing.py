@@ -107,7 +107,9 @@ class Checkpointer:
             return False
         run.validated_batch = run.batch
         total = losses[TOTAL]
-        best = math.isfinite(total) and (run.best_loss is None or total < run.best_loss)
+        # Discriminators make speech better without bringing it nearer to the recording: then the newest is the best.
+        judged = self._step.objective.phase(step) > 0
+        best = math.isfinite(total) and (judged or run.best_loss is None or total < run.best_loss)
         if best:
             self._best_before = run.best_loss, run.best_step
             run.best_loss, run.best_step, run.validations_without_gain = total, step, 0

@@ -123,7 +123,8 @@ class TrainingStep:
         self.shapes: dict[Shape, int] = {}
         self._spec = {name: any_length(one) for name, one in spec.items()}
         self._training = config.training
-        self._run = self._compile(self._gradient)
+        self._known_alignments: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+        self._run = self._compile()
         self._read = tf.function(self._read_totals, autograph=False).get_concrete_function()
 
     def __call__(self, batch: Batch) -> StepResult:
@@ -140,17 +141,13 @@ class TrainingStep:
     def enter(self, phase: int) -> None:
         """Computes the losses of a phase of the objective from now on."""
         self.objective.enter(phase)
-        self._run = self._compile(self._gradient)
+        self._run = self._compile()
         self.shapes.clear()
 
     def use_alignments(self, cache: AlignmentCache) -> None:
         """From now on, take the alignment of every clip from `cache` instead of searching for it."""
-        known = cache.on_device()
-
-        def gradient(batch: Batch) -> _Gradient:
-            return self._gradient({**batch, "durations": known(batch["index"], batch["tokens"])})
-
-        self._run = self._compile(gradient)
+        self._known_alignments = cache.on_device()
+        self._run = self._compile()
         self.shapes.clear()
 
     def read(self) -> tf.Tensor:
@@ -163,8 +160,9 @@ class TrainingStep:
         """Steps skipped since the run began; waits for the device."""
         return int(self._skipped)
 
-    def _compile(self, gradient: Callable[[Batch], _Gradient]) -> Callable[[Batch], StepResult]:
+    def _compile(self) -> Callable[[Batch], StepResult]:
         """The step, run as the configuration says: eagerly, or as a graph that is traced once for all shapes."""
+        gradient: Callable[[Batch], _Gradient] = self._gradient
         update: Callable[[_Gradient], tf.Tensor] = self._update
         if self._training.enable_eager_debug or not self._training.enable_graph_mode:
             return lambda batch: _step(batch, gradient, update)
@@ -176,6 +174,8 @@ class TrainingStep:
         )
 
     def _gradient(self, batch: Batch) -> _Gradient:
+        if self._known_alignments is not None:
+            batch = {**batch, "durations": self._known_alignments(batch["index"], batch["tokens"])}
         seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
         with tf.GradientTape(persistent=True) as tape:
             found = self.objective(batch, seed, training=True)

@@ -93,4 +93,4 @@ class XTTSTrainer(Trainer):
             return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
 
     def _objective(self, data: TrainingData) -> SpeechObjective:
-        return SpeechObjective(self.model, self.config)
+        return SpeechObjective(self.model, self.config, data.total_steps(self.config.training))
