@@ -22,8 +22,8 @@ def join_voices(voices: list[Path], data: Path) -> None:
     """One data set of all voices, whose audio files are links.
 
     Args:
-        voices: folders in LJSpeech's layout, named after voice and language, as in `kerstin-de`; columns of speaker
-            and language are taken from metadata that have them.
+        voices: folders in LJSpeech's layout. The language is in the folder's name, as in `kerstin-de`, or in the
+            metadata, as are speakers.
         data: the folder to make.
     """
     making = data.with_name(f"{data.name}.new")
@@ -35,7 +35,8 @@ def join_voices(voices: list[Path], data: Path) -> None:
         with open(voice / "metadata.csv", encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file, delimiter="|", quoting=csv.QUOTE_NONE) if row[0] in audio]
         for clip, text, *more in rows:
-            speaker, language = more if len(more) == 2 else ("default", voice.name.rpartition("-")[2])
+            speaker, language = more if len(more) == 2 else ("default", "en")
+            language = voice.name.partition("-")[2] or language
             name = f"{voice.name}-{clip}"
             (making / "wavs" / f"{name}{audio[clip].suffix}").symlink_to(audio[clip].resolve())
             lines.append(f"{name}|{text}|{voice.name}-{speaker}|{language}")

@@ -349,7 +349,7 @@ class TrainingConfig(Section):
         ),
     )
     mel_adversarial_weight: Float = Field(
-        0.1, ge=0, description="Weight of that discriminator beside the distance from the recording"
+        0.2, ge=0, description="Weight of that discriminator beside the distance from the recording"
     )
     freeze_alignment_after: Int | None = Field(
         None,

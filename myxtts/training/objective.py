@@ -23,7 +23,7 @@ from myxtts.models.conv_stack import fold_in
 from myxtts.models.masking import dims
 from myxtts.models.mel_discriminator import MelDiscriminator
 from myxtts.models.xtts import XTTS, Outputs
-from myxtts.training.adversarial_losses import AdversarialLosses, adversarial_losses
+from myxtts.training.adversarial_losses import AdversarialLosses, adversarial_losses_of_clips
 from myxtts.training.losses import TOTAL, compute_losses, loss_names
 
 Batch = Mapping[str, tf.Tensor]
@@ -210,7 +210,7 @@ class SpeechObjective:
         judge = self.model.discriminator
         true, masks = judge(recorded, mean, mask)
         false, _ = judge(made, mean, mask)
-        return adversarial_losses([true], [false], [masks])
+        return adversarial_losses_of_clips(true, false, masks, tf.math.count_nonzero(lengths, dtype=tf.float32))
 
 
 class SampleSpeaker:
