@@ -7,33 +7,13 @@ step k + 2, when each has surely read the table of step k.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from myxtts.performance.rank_times import RankTimes
 from myxtts.performance.step_watcher import MAX_IN_FLIGHT
 
 _SIGNAL, _STEP, _STALL, _ALL_REDUCE, _CLIPS, _COMPILATIONS = range(6)
 REPORTED = 6  # columns of the table
-
-
-@dataclass(frozen=True)
-class RankTimes:
-    """Means of one process over its last steps, about a second of them.
-
-    Attributes:
-        step_ms: milliseconds per step.
-        stall_ms: of these, waiting for data.
-        all_reduce_ms: of these, waiting for slower processes, and adding up.
-        clips_per_second: its own clips.
-        compilations: shapes that its step was compiled for so far.
-    """
-
-    step_ms: float = 0.0
-    stall_ms: float = 0.0
-    all_reduce_ms: float = 0.0
-    clips_per_second: float = 0.0
-    compilations: int = 0
 
 
 class RankReports:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.rank_times import RankTimes
 from myxtts.performance.stall import StepTimeline
-from myxtts.training.rank_reports import RankTimes, times_of
+from myxtts.training.rank_reports import times_of
 from myxtts.training.record_file import RecordFile
 from myxtts.training.steps_in_flight import CompletedStep
 
