@@ -38,8 +38,10 @@ def work(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tuple[
                 time.sleep(0.01)
             return {"saved": True}, interruption.signal
     if does.startswith("lose "):
-        time.sleep(0.2)
-        raise RankLostError(int(does.removeprefix("lose ")))
+        lost = does.removeprefix("lose ")
+        while not (Path(task["folder"]) / f"joined-{lost}").exists():
+            time.sleep(0.01)
+        raise RankLostError(int(lost))
     return {"rank": rank.number}, None
 
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from myxtts.errors import MyXTTSError, TrainingError, UsageError
+from myxtts.training import launcher
 from myxtts.training.cluster import Cluster, on_this_machine
 from myxtts.training.launcher import run_ranks
 
@@ -61,8 +62,11 @@ def test_the_result_is_that_of_the_first_rank(tmp_path: Path) -> None:
     ids=["killed", "the first killed", "a user's mistake", "no answer", "a bug"],
 )
 def test_a_rank_that_fails_ends_all_and_is_named_once(
-    tmp_path: Path, does: list[str], kind: type[MyXTTSError], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: list[str], kind: type[MyXTTSError], message: str
 ) -> None:
+    # One that waits for a signal has nothing to tell; the others end by themselves, on a slow host too.
+    monkeypatch.setattr(launcher, "_SECONDS_TO_TELL", 0.2 if "wait for a signal" in does else PATIENCE)
+    monkeypatch.setattr(launcher, "_SECONDS_TO_END", 0.1)
     cluster = on_this_machine(2)
     with pytest.raises(kind) as failed:
         run(tmp_path, *does, cluster=cluster)

@@ -125,7 +125,8 @@ def _watch(
         if any(child.is_in_trouble for child in children):
             now = time.monotonic()
             troubled_until = troubled_until or now + _SECONDS_TO_TELL
-            if now > troubled_until or all(child.code is not None for child in children):
+            killed = any(child.code is not None and child.code < 0 for child in children)
+            if killed or now > troubled_until or all(child.code is not None for child in children):
                 _let_end(children)
                 for child in children:
                     if child.told.get(RESULT, {}).get("signal") is not None:
