@@ -19,6 +19,7 @@ from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
@@ -39,12 +40,14 @@ class BatchSource:
         plan: which clips make which batch.
         config: the data section in use.
         table: where the clips' features lie.
+        share: which places of every batch are loaded, where several processes train together.
     """
 
     clips: FeatureStore | RuntimeClips
     plan: BatchPlan
     config: DataConfig
     table: ClipTable
+    share: Share = WHOLE
 
     @classmethod
     def build(cls, prepared: PreparedData, config: DataConfig, split: Split) -> BatchSource:
@@ -95,7 +98,7 @@ class BatchSource:
         def through(loader: BatchLoader) -> tf.data.Dataset:
             dataset = create_dataset(loader, self.plan, settings, order)
             if settings.overlap and isinstance(self.clips, FeatureStore):
-                ask_ahead(dataset, self.clips, self.plan, order)
+                ask_ahead(dataset, self.clips, self.plan, order, share=self.share)
             return dataset
 
         if not self.config.use_tf_native_loading:
@@ -132,12 +135,15 @@ class BatchSource:
             mel_dtype=self.config.mel_dtype,
             on_device=self.config.feature_device == "accelerator",
             reference_frames=self.reference_frames,
+            share=self.share,
         )
 
     def python_loader(self) -> PythonLoader:
         """Loads through Python, a batch per call."""
         settings = MelSettings.from_config(self.config)
-        return PythonLoader(self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames)
+        return PythonLoader(
+            self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames, self.share
+        )
 
     @property
     def reference_frames(self) -> int:

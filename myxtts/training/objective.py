@@ -19,9 +19,9 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.models.checkpoint import write_model
-from myxtts.models.conv_stack import fold_in
 from myxtts.models.masking import dims
 from myxtts.models.mel_discriminator import MelDiscriminator
+from myxtts.models.randomness import fold_in, seed_of, uniform
 from myxtts.models.xtts import XTTS, Outputs
 from myxtts.training.adversarial_losses import AdversarialLosses, adversarial_losses_of_clips
 from myxtts.training.losses import TOTAL, compute_losses, loss_names
@@ -147,7 +147,7 @@ class SpeechObjective:
         losses = compute_losses(outputs, features, self._speech.decoder_kind)
         minimised: list[tuple[tf.Tensor, Sequence[keras.Variable]]] = []
         if self._judged:
-            judged = self._judge(outputs, features["mel_lengths"], seed)
+            judged = self._judge(outputs, features, seed)
             weight = self._config.training.mel_adversarial_weight
             more = (weight * judged.adversarial, weight * FEATURE_WEIGHT * judged.features)
             losses[TOTAL] += more[0] + more[1]
@@ -193,12 +193,13 @@ class SpeechObjective:
 
         return warning_of_wrong_texts(self._speech, config, validation) if step >= STEPS_TO_TELL else None
 
-    def _judge(self, outputs: Outputs, lengths: tf.Tensor, seed: tf.Tensor) -> AdversarialLosses:
+    def _judge(self, outputs: Outputs, batch: Batch, seed: tf.Tensor) -> AdversarialLosses:
         """What the discriminator says of a part of each clip, chosen by chance."""
         if not self._phase:
             return AdversarialLosses(*[tf.constant(0.0)] * 3)
         clips, frames, _ = dims(outputs.mel)
-        where = tf.random.stateless_uniform([clips], fold_in(seed, _SEED_OF_PARTS))
+        lengths = batch["mel_lengths"]
+        where = uniform([clips], fold_in(seed_of(batch, seed), _SEED_OF_PARTS))
         first = tf.cast(where * tf.cast(tf.maximum(lengths - JUDGED_FRAMES, 0) + 1, tf.float32), tf.int32)
         rows = first[:, None] + tf.range(JUDGED_FRAMES)[None]
         mask = tf.cast(rows < lengths[:, None], tf.float32)[:, :, None]  # a clip may be shorter than the part
@@ -210,7 +211,8 @@ class SpeechObjective:
         judge = self.model.discriminator
         true, masks = judge(recorded, mean, mask)
         false, _ = judge(made, mean, mask)
-        return adversarial_losses_of_clips(true, false, masks, tf.math.count_nonzero(lengths, dtype=tf.float32))
+        everywhere = tf.math.count_nonzero(batch.get("all_mel_lengths", lengths), dtype=tf.float32)
+        return adversarial_losses_of_clips(true, false, masks, everywhere)
 
 
 class SampleSpeaker:

@@ -13,6 +13,7 @@ from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.training.base_trainer import Trainer
+from myxtts.training.cluster import Rank
 from myxtts.training.objective import SpeechObjective
 from myxtts.training.progress import Observer
 from myxtts.training.run_log import MelToAudio
@@ -40,6 +41,7 @@ class XTTSTrainer(Trainer):
             `read_checkpoint` returned.
         observer: is told how the run goes; None logs it.
         vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
+        rank: which of the processes that train together this is (docs/scaling.md); None: it trains alone.
 
     Raises:
         UsageError: the folder holds another run, or the device cannot be used.
@@ -55,6 +57,7 @@ class XTTSTrainer(Trainer):
         init_from: str | os.PathLike[str] | Checkpoint | None = None,
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
+        rank: Rank | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -64,6 +67,7 @@ class XTTSTrainer(Trainer):
             init_from=init_from,
             observer=observer,
             vocoder=vocoder,
+            rank=rank,
         )
 
     def prepare_datasets(
