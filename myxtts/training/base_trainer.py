@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
-from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.batches.position import Position
+from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.segment_source import SegmentSource
 from myxtts.errors import CheckpointError, UsageError
 from myxtts.models.checkpoint import WEIGHTS, Checkpoint, as_checkpoint, differences, read_weights
@@ -173,7 +173,7 @@ class Trainer:
                 train,
                 validation,
                 batches_per_epoch=len(plan),
-                expected_shapes=len(plan.buckets) if isinstance(plan, BatchPlan) else 1,
+                expected_shapes=1 if isinstance(plan, SegmentPlan) else len(plan.buckets),
                 position=position or Position.start(plan, self.config.training.seed),
                 ids=self._source.clips.ids,
                 token_lengths=self._source.clips.token_lengths,

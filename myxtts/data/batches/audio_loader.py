@@ -42,7 +42,7 @@ class AudioLoader:
         reference_frames: int = 0,
     ) -> None:
         self._clips = clips
-        self._table = TableInGraph(table)
+        self._table = TableInGraph.of(table)
         self._settings = settings
         self._mel_dtype = tf.as_dtype(mel_dtype)
         self._on_device = on_device

@@ -16,6 +16,7 @@ from myxtts.data.batches.clip_table import (
     FIRST_MEMBER,
     LANGUAGE,
     MEL_LENGTH,
+    MEL_OFFSET,
     MEMBER,
     MEMBERS,
     SPEAKER,
@@ -33,7 +34,7 @@ class PythonLoader:
 
     Args:
         clips: a store, or what stands for one in runtime mode.
-        table: its clips.
+        table: its clips; none: each request brings the table of its window.
         settings: what a mel is.
         mel_dtype: type of the mels in a batch, `float16` or `float32`.
         reference_frames: frames of `reference_mel`; 0 for none.
@@ -42,7 +43,7 @@ class PythonLoader:
     def __init__(
         self,
         clips: FeatureStore | RuntimeClips,
-        table: ClipTable,
+        table: ClipTable | None,
         settings: MelSettings,
         mel_dtype: str,
         reference_frames: int = 0,
@@ -68,7 +69,8 @@ class PythonLoader:
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
-        inputs = [request[name] for name in ("rows", "size", "frames", "tokens", "draw")]
+        names = ("rows", "size", "frames", "tokens", "draw")
+        inputs = [request[name] for name in (names if self._table else (*names, "table", "members", "names"))]
         values = tf.numpy_function(self._load, inputs, [dtype for dtype, _ in self._outputs.values()])
         batch = dict(zip(self._outputs, values, strict=True))
         for name, (_, shape) in self._outputs.items():
@@ -76,10 +78,20 @@ class PythonLoader:
         return batch
 
     def _load(
-        self, rows: np.ndarray, size: np.int32, frames: np.int32, tokens: np.int32, draw: np.uint64
+        self,
+        rows: np.ndarray,
+        size: np.int32,
+        frames: np.int32,
+        tokens: np.int32,
+        draw: np.uint64,
+        values: np.ndarray | None = None,
+        members: np.ndarray | None = None,
+        names: np.ndarray | None = None,
     ) -> list[np.ndarray]:
+        table = self._table if values is None or members is None else ClipTable(values.T, members)
+        assert table is not None
         rows = rows[:size]
-        clips = self._table.values[rows]  # row -1, an empty place, is the table's last
+        clips = table.values[rows]  # row -1, an empty place, is the table's last
         text = np.zeros((size, tokens), np.int32)
         mel = np.full((size, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
         token_lengths = np.minimum(clips[:, TOKEN_LENGTH], tokens).astype(np.int32)
@@ -89,17 +101,18 @@ class PythonLoader:
                 continue
             start = clips[place, TOKEN_OFFSET]
             text[place, : token_lengths[place]] = self._clips.token_data[start : start + token_lengths[place]]
-            clip_mel = self._mel(row, int(frames))
+            clip_mel = self._mel(row, clips[place], int(frames))
             mel[place, : len(clip_mel)] = clip_mel
             mel_lengths[place] = len(clip_mel)
         speaker, language = clips[:, SPEAKER].astype(np.int32), clips[:, LANGUAGE].astype(np.int32)
-        loaded = [text, token_lengths, speaker, language, rows, mel, mel_lengths]
+        loaded = [text, token_lengths, speaker, language, rows if names is None else names[rows], mel, mel_lengths]
         if self._reference_frames:
-            loaded.append(self._load_references(rows, clips, int(draw)))
+            loaded.append(self._load_references(table, rows, int(draw)))
         return loaded
 
-    def _load_references(self, rows: np.ndarray, clips: np.ndarray, draw: int) -> np.ndarray:
+    def _load_references(self, table: ClipTable, rows: np.ndarray, draw: int) -> np.ndarray:
         """As `TableInGraph.references`, and the crops themselves."""
+        clips = table.values[rows]
         count, frames = len(rows), self._reference_frames
         drawn = (keys(draw, 2 * count) >> np.uint64(1)).astype(np.int64)
         crops = np.full((count, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
@@ -108,22 +121,22 @@ class PythonLoader:
             if members == 0:
                 continue
             other = (clips[place, MEMBER] + 1 + drawn[place] % max(members - 1, 1)) % members
-            row = self._table.members[clips[place, FIRST_MEMBER] + other]
-            length = self._table.values[row, MEL_LENGTH]
+            row = table.members[clips[place, FIRST_MEMBER] + other]
+            length = table.values[row, MEL_LENGTH]
             first = drawn[count + place] % max(length - frames + 1, 1)
-            crops[place] = self._crop(int(row), (first + np.arange(frames)) % length)
+            crops[place] = self._crop(int(row), table.values[row], (first + np.arange(frames)) % length)
         return crops
 
-    def _mel(self, row: int, frames: int) -> np.ndarray:
-        """The mel of a clip, of at most so many frames."""
+    def _mel(self, row: int, clip: np.ndarray, frames: int) -> np.ndarray:
+        """The mel of a clip, whose row of the table is `clip`, of at most so many frames."""
         if isinstance(self._clips, FeatureStore):
-            return self._clips.mel(row)[:frames]
+            return self._clips.mel_data[clip[MEL_OFFSET] :][: min(clip[MEL_LENGTH], frames)]
         audio = self._clips.read_samples(row, self._settings, np.float32)
         return log_mel(audio, self._settings)[:frames]
 
-    def _crop(self, row: int, frames: np.ndarray) -> np.ndarray:
+    def _crop(self, row: int, clip: np.ndarray, frames: np.ndarray) -> np.ndarray:
         """These frames of a clip, as a reference."""
         if isinstance(self._clips, FeatureStore):
-            return self._clips.mel(row)[frames]
+            return self._clips.mel_data[clip[MEL_OFFSET] + frames]
         audio = self._clips.read_samples(row, self._settings, np.float32)
         return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)

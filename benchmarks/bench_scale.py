@@ -1,0 +1,45 @@
+"""What scales, and what it costs: stores of millions of clips, and one machine that feeds eight accelerators.
+
+    .venv/bin/python benchmarks/bench_scale.py [--parts store cluster] [--json scale.json]
+
+`store`: stores in parts whose feature files are holes, so that 20 million clips take no room. A rank opens one,
+plans, and loads batches, in a process of its own; another process deals out two epochs and counts how often each clip
+comes.
+`cluster`: simulated accelerators, each fed by a process of its own, all on this machine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from common import describe_machine, parser, write_json
+from scaling import cluster, store
+
+PARTS = ("store", "cluster")
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
+    options.add_argument("--clips", type=int, nargs="+", default=[1_000_000, 20_000_000], help="store: how many")
+    options.add_argument("--accelerators", type=int, default=cluster.ACCELERATORS)
+    options.add_argument("--clips-per-second", type=float, default=cluster.CLIPS_PER_SECOND, help="of an accelerator")
+    options.add_argument("--seconds", type=float, default=10.0, help="cluster: length of the measurement")
+    options.add_argument("--folder", type=Path, help="where to put stores; default: the temporary folder")
+    arguments = options.parse_args()
+    print(describe_machine())
+    results: dict[str, Any] = {"benchmark": "scale"}
+    if "store" in arguments.parts:
+        results["store"] = store.measure(arguments.clips, arguments.folder)
+        store.print_results(results["store"])
+    if "cluster" in arguments.parts:
+        results["cluster"] = cluster.measure(
+            arguments.accelerators, arguments.clips_per_second, arguments.seconds, arguments.folder
+        )
+        cluster.print_results(results["cluster"])
+    write_json(arguments.json, results)
+
+
+if __name__ == "__main__":
+    main()
