@@ -1,112 +1,50 @@
-"""Several processes, and several machines, against one: what it costs to spread the same work.
+"""What scales, and what it costs: several processes, stores of millions of clips, one machine that feeds many devices.
 
-    .venv/bin/python benchmarks/bench_scale.py [--parts processes] [--quick] [--json scale.json]
+    .venv/bin/python benchmarks/bench_scale.py [--parts processes store cluster] [--quick] [--json scale.json]
 
-Each part is a function here, and prints a table of its own.
-
-- processes: `myxtts train` with one process, and with `--devices 2` on the same CPUs: the same batches, the same
-  cores in all (one process has both, two have one each). What two take longer is what the sum and the second process
-  cost; with a GPU for each, the computing would be halved instead. CPU is that of all processes, from start to end.
+`processes`: `myxtts train` with one process, and with `--devices 2` on the same CPUs.
+`store`: stores in parts whose feature files are holes, so that 20 million clips take no room. A rank opens one,
+plans, and loads batches, in a process of its own; another process deals out two epochs and counts how often each clip
+comes.
+`cluster`: simulated accelerators, each fed by a process of its own, all on this machine.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import describe_machine, parser, print_table, write_json
-from loading.data import write_audio
+from common import describe_machine, parser, write_json
+from scaling import cluster, processes, store
 
-from myxtts.audio.mel import MelSettings
-
-Part = Callable[[Path, bool], dict[str, Any]]
+PARTS = ("processes", "store", "cluster")
 
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}, separated by commas")
-    options.add_argument("--quick", action="store_true", help="fewer steps, one repetition")
-    chosen = options.parse_args()
-    names = chosen.parts.split(",")
-    if unknown := set(names) - set(PARTS):
-        options.error(f"no such part: {', '.join(sorted(unknown))}")
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
+    options.add_argument("--quick", action="store_true", help="processes: fewer steps, one repetition")
+    options.add_argument("--clips", type=int, nargs="+", default=[1_000_000, 20_000_000], help="store: how many")
+    options.add_argument("--accelerators", type=int, default=cluster.ACCELERATORS)
+    options.add_argument("--clips-per-second", type=float, default=cluster.CLIPS_PER_SECOND, help="of an accelerator")
+    options.add_argument("--seconds", type=float, default=10.0, help="cluster: length of the measurement")
+    options.add_argument("--folder", type=Path, help="where to put stores; default: the temporary folder")
+    arguments = options.parse_args()
     print(describe_machine())
-    results = {}
-    for name in names:
-        with tempfile.TemporaryDirectory(prefix="bench-scale-") as folder:
-            results[name] = PARTS[name](Path(folder), chosen.quick)
-    write_json(chosen.json, results)
-
-
-def processes(folder: Path, quick: bool) -> dict[str, Any]:
-    """One process against two with the same work."""
-    steps, repetitions = (20, 1) if quick else (120, 3)
-    data = folder / "data"
-    write_audio(data, 200, MelSettings())
-    taken: dict[int, list[dict[str, float]]] = {1: [], 2: []}
-    for repetition in range(repetitions):
-        for devices in taken:
-            taken[devices].append(_train(data, folder / f"run-{devices}-{repetition}", devices, steps))
-    medians = {
-        devices: {key: statistics.median(one[key] for one in runs) for key in runs[0]}
-        for devices, runs in taken.items()
-    }
-    alone = medians[1]
-    rows = [
-        (
-            f"{devices} process{'es' * (devices > 1)}",
-            f"{found['step_ms']:.0f}",
-            f"{found['step_ms'] / alone['step_ms']:.2f}",
-            f"{100 * found['all_reduce_ms'] / found['step_ms']:.1f} %",
-            f"{100 * found['stall_ms'] / found['step_ms']:.1f} %",
-            f"{found['cpu_seconds'] / alone['cpu_seconds']:.2f}",
-            f"{found['start_seconds']:.1f}",
+    results: dict[str, Any] = {"benchmark": "scale"}
+    if "processes" in arguments.parts:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            results["processes"] = processes.measure(Path(folder), arguments.quick)
+    if "store" in arguments.parts:
+        results["store"] = store.measure(arguments.clips, arguments.folder)
+        store.print_results(results["store"])
+    if "cluster" in arguments.parts:
+        results["cluster"] = cluster.measure(
+            arguments.accelerators, arguments.clips_per_second, arguments.seconds, arguments.folder
         )
-        for devices, found in medians.items()
-    ]
-    columns = ("", "ms a step", "ratio", "all-reduce", "stall", "CPU, ratio", "start, s")
-    print_table(f"training the tiny model for {steps} steps on the same CPUs", columns, rows)
-    return {str(devices): found for devices, found in medians.items()}
-
-
-def _train(data: Path, run: Path, devices: int, steps: int) -> dict[str, float]:
-    """The times of a run, by what it has written."""
-    command = [
-        *(sys.executable, "-m", "myxtts", "train", "--quiet", "--preset", "cpu", "--device", "cpu"),
-        *("--data-path", data, "--checkpoint-dir", run, "--max-steps", steps, "--devices", devices),
-        *("--set", "num_buckets=1", "--set", "enable_tensorboard=false", "--set", "text_symbols=graphemes"),
-        *("--set", f"validate_every={10 * steps}", "--batch-size", 8),
-    ]
-    before, began = _cpu_seconds(), time.time()
-    # One process computes on all cores; of two, each on half of them, which the launcher sees to.
-    subprocess.run([str(part) for part in command], check=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
-    records = [json.loads(line) for line in (run / "timing.jsonl").read_text(encoding="utf-8").splitlines()]
-    later = [one for one in records if not one["compiled"]][len(records) // 4 :]
-    return {
-        "step_ms": statistics.median(one["step_ms"] for one in later),
-        "stall_ms": statistics.fmean(one["stall_ms"] for one in later),
-        "all_reduce_ms": statistics.fmean(one.get("all_reduce_ms", 0.0) for one in later),
-        "cpu_seconds": _cpu_seconds() - before,
-        "start_seconds": records[0]["time"] - began,
-    }
-
-
-def _cpu_seconds() -> float:
-    """Of the programs that were started here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-PARTS: dict[str, Part] = {"processes": processes}
+        cluster.print_results(results["cluster"])
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

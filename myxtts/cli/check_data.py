@@ -32,7 +32,8 @@ _SHOWN_TEXTS = 30
 def check_data(
     given: ConfigOptions,
     path: Annotated[
-        Path | None, typer.Argument(help="Folder of the data set; default: the one in the configuration.")
+        list[Path] | None,
+        typer.Argument(help="Folder of the data set, or of several; default: as in the configuration."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
@@ -65,14 +66,14 @@ def check_data(
     metadata = read_metadata(data)
     with progress("reading headers", len(metadata.clips)) as bar:
         report = inspect_data(metadata, data, bar.advance)
-    fits = [] if checkpoint is None or not report.clips else _rank(checkpoint, data.dataset_path, html)
+    fits = [] if checkpoint is None or not report.clips else _rank(checkpoint, data.dataset_paths, html)
     ranked = {"transcripts": [fit.to_dict() for fit in fits]} if checkpoint is not None else {}
     emit(report.to_dict() | ranked, lambda out: _render(out, report, fits))
     if not report.ok:
         raise typer.Exit(1)
 
 
-def _rank(checkpoint: Path, data_path: str, html: Path | None) -> list[TranscriptFit]:
+def _rank(checkpoint: Path, data_path: Sequence[str], html: Path | None) -> list[TranscriptFit]:
     start_tensorflow()
     from myxtts.evaluation.transcripts import rank_transcripts
     from myxtts.evaluation.transcripts_page import transcripts_page

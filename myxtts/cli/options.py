@@ -58,7 +58,9 @@ class ConfigOptions:
     A field has the name of its key. None, or False for a switch, means that the option was not given.
     """
 
-    data_path: Annotated[Path | None, data_option(help="Folder of the data set.")] = None
+    data_path: Annotated[
+        list[Path] | None, data_option(help="Folder of the data set; repeatable: several are used as one.")
+    ] = None
     data_layout: Annotated[
         str | None, data_option("--layout", help="Layout of the data set, e.g. vctk; default: recognised by looking.")
     ] = None
@@ -113,9 +115,9 @@ class ConfigOptions:
         """
         values: dict[str, Any] = {}
         for key, value in (vars(self) | more).items():
-            given = value is not None and value is not False
+            given = value is not None and value is not False and value != []
             if given and key not in ("config", "preset", "settings"):
-                values |= _SWITCHES.get(key, {key: str(value) if isinstance(value, Path) else value})
+                values |= _SWITCHES.get(key, {key: _as_text(value)})
         for setting in self.settings or ():
             key, value = _parse_setting(setting)
             values[key] = value
@@ -179,6 +181,13 @@ def _option_parameters(kind: type, names: Sequence[str] = ()) -> list[inspect.Pa
         )
         for name in names or defaults
     ]
+
+
+def _as_text(value: Any) -> Any:
+    """A path, or each of a list, as a string; anything else as it is."""
+    if isinstance(value, list):
+        return [_as_text(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:

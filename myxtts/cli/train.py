@@ -176,11 +176,13 @@ def _run(resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, vo
         raise typer.Exit(exit_code(result.signal))
 
 
-def _separate_sets(data_path: Path | None, train_data: Path | None, val_data: Path | None) -> dict[str, Any]:
+def _separate_sets(
+    data_path: Sequence[Path] | None, train_data: Path | None, val_data: Path | None
+) -> dict[str, Any]:
     """The configuration keys of separate training and validation sets, if they are given."""
     if train_data is None and val_data is None:
         return {}
-    if data_path is not None:
+    if data_path:
         raise UsageError("give either --data-path, or --train-data and --val-data")
     if train_data is None or val_data is None:
         raise UsageError("--train-data and --val-data belong together; --data-path splits one data set")

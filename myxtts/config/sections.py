@@ -7,6 +7,8 @@ A key name is in one section only, so a value can be given flat, without its sec
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -24,9 +26,22 @@ def _not_bool(value: Any) -> Any:
     return value
 
 
+def _folders(value: Any) -> Any:
+    """One folder as a string; several as a list."""
+    given = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not given or not all(isinstance(one, str) and one for one in given):
+        raise ValueError("should be a folder, or a list of folders")
+    places = [os.path.normpath(one) for one in given]
+    repeated = [one for one, place in zip(given, places, strict=True) if places.count(place) > 1]
+    if repeated:
+        raise ValueError(f"'{repeated[0]}' is given twice; data_weights lets its clips come more often")
+    return given if len(given) > 1 else given[0]
+
+
 Int = Annotated[int, BeforeValidator(_not_bool)]
 Float = Annotated[float, BeforeValidator(_not_bool)]
 Name = Annotated[str, Field(min_length=1)]
+Folders = Annotated[str | list[str], BeforeValidator(_folders)]
 DataLayout = Literal[
     "auto", "ljspeech", "piper", "festvox", "vctk", "libritts", "common-voice", "m-ailabs", "nemo", "lhotse",
     "text-files",
@@ -88,8 +103,22 @@ class DataConfig(Section):
         "memory_cache": "the store is memory-mapped; the page cache is the only cache",
     }
 
-    dataset_path: Name = Field(
-        "./data/ljspeech", description="Folder of the data set (metadata and audio); data_path is the same"
+    dataset_path: Folders = Field(
+        "./data/ljspeech",
+        description=(
+            "Folder of the data set (metadata and audio), or a list of several folders, which are used as one data "
+            "set (docs/scaling.md); data_path is the same"
+        ),
+    )
+    data_weights: list[Annotated[Int, Field(ge=1)]] = Field(
+        default_factory=list,
+        description=(
+            "Of several data sets, how often the training clips of each come in an epoch, e.g. [1, 3]; empty: once"
+        ),
+    )
+    data_languages: list[LanguageCode] = Field(
+        default_factory=list,
+        description="Of several data sets, the language of the clips of each that do not name one; empty: language",
     )
     data_layout: DataLayout = Field(
         "auto", description="How the folder is laid out (docs/data-sets.md); auto: recognised by looking"
@@ -169,6 +198,21 @@ class DataConfig(Section):
         description=(
             "Folder of the feature stores; none: cached_features in the data set's folder, or the user's "
             "cache folder if the data set is read-only"
+        ),
+    )
+    max_clips_per_part: Int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "Keep the features in parts of at most so many clips, each a store of its own, for millions of clips "
+            "(docs/scaling.md); none: one store for each data set"
+        ),
+    )
+    trust_store: bool = Field(
+        False,
+        description=(
+            "Use the store in parts as `myxtts precompute` has left it, and look neither at metadata nor at audio "
+            "files; for millions of clips, or where only the store is"
         ),
     )
     cache_verification: bool = Field(True, description="Check sizes, index and manifest whenever a store is opened")
@@ -271,7 +315,51 @@ class DataConfig(Section):
             raise ValueError(f"mel_fmin should be below mel_fmax ({self.mel_fmax:g}, got {self.mel_fmin:g})")
         if (self.metadata_train_file is None) != (self.metadata_eval_file is None):
             raise ValueError("metadata_train_file and metadata_eval_file should be given together")
+        if self.trust_store and not self.in_parts:
+            raise ValueError("trust_store is for a store in parts: set max_clips_per_part, or name several data sets")
+        if self.trust_store and self.preprocessing_mode == "runtime":
+            raise ValueError("trust_store needs a store, and preprocessing_mode runtime has none")
+        for key in ("data_weights", "data_languages"):
+            given, data_sets = len(getattr(self, key)), len(self.dataset_paths)
+            if given and (given != data_sets or data_sets == 1):
+                raise ValueError(
+                    f"{key} should have one entry for each data set of several ({data_sets}, got {given})"
+                )
         return self
+
+    @property
+    def dataset_paths(self) -> list[str]:
+        """The folders of the data sets, one or several."""
+        return [self.dataset_path] if isinstance(self.dataset_path, str) else self.dataset_path
+
+    @property
+    def dataset_folder(self) -> str:
+        """The folder of the data set, where there is one only."""
+        (folder,) = self.dataset_paths
+        return folder
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether features are kept in a store of several parts."""
+        return self.max_clips_per_part is not None or len(self.dataset_paths) > 1
+
+    def of_data_sets(self, paths: Sequence[str]) -> DataConfig:
+        """The same for other data sets, in these folders."""
+        changed = _folders(list(paths))
+        same = changed == self.dataset_path
+        return self.model_copy(
+            update={"dataset_path": changed} | ({} if same else {"data_weights": [], "data_languages": []})
+        )
+
+    def for_each_data_set(self) -> list[DataConfig]:
+        """The section of each of several data sets by itself."""
+        if isinstance(self.dataset_path, str):
+            return [self]
+        languages = self.data_languages or [self.language] * len(self.dataset_path)
+        return [
+            self.of_data_sets([path]).model_copy(update={"language": language})
+            for path, language in zip(self.dataset_path, languages, strict=True)
+        ]
 
     @property
     def workers(self) -> int:

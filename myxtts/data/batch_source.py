@@ -20,9 +20,12 @@ from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.share import WHOLE, Share
+from myxtts.data.batches.store_windows import StoreWindows
+from myxtts.data.batches.window_plan import WindowedPlan, group_parts
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
+from myxtts.data.store.parted_store import PartedStore
 from myxtts.data.store.target import fingerprint
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import DataError
@@ -39,14 +42,14 @@ class BatchSource:
         clips: the store, or the clips of runtime mode; row numbers in batches are positions in it.
         plan: which clips make which batch.
         config: the data section in use.
-        table: where the clips' features lie.
+        table: where the clips' features lie; None where the plan is in windows, which have a table each.
         share: which places of every batch are loaded, where several processes train together.
     """
 
     clips: FeatureStore | RuntimeClips
-    plan: BatchPlan
+    plan: BatchPlan | WindowedPlan
     config: DataConfig
-    table: ClipTable
+    table: ClipTable | None
     share: Share = WHOLE
 
     @classmethod
@@ -65,24 +68,34 @@ class BatchSource:
         else:
             clips, metadata = prepared.runtime_clips
             source = "runtime"
-        rows = metadata.rows(split)
-        if not len(rows):
+        planning: dict[str, Any] = {
+            "batch_size": None if config.max_frames_per_batch else config.batch_size,
+            "max_frames_per_batch": config.max_frames_per_batch,
+            "num_buckets": config.num_buckets,
+            "max_mel_frames": config.max_mel_frames,
+            "max_tokens": config.max_tokens,
+            "long_clips": config.long_clips,
+            "source": source,
+        }
+        weights = config.data_weights if split == "train" else []
+        extra_languages = TextSettings.from_config(config).extra_languages
+        plan: BatchPlan | WindowedPlan
+        table: ClipTable | None
+        if isinstance(clips, PartedStore) and len(group_parts(clips.clips_of_parts())) > 1:
+            windows = StoreWindows(clips, split, weights, extra_languages)
+            summary = windows.summary(config.max_mel_frames, config.max_tokens, config.long_clips)
+            plan, table = WindowedPlan(windows, summary, **planning), None
+            found = plan.clips + sum(plan.skipped_because.values())
+        else:
+            rows = metadata.rows(split)
+            repeats = np.array(weights)[metadata.data_sets()[rows]] if weights else None
+            plan = BatchPlan(clips.mel_lengths[rows], clips.token_lengths[rows], rows, repeats=repeats, **planning)
+            table = ClipTable.build(clips, rows, extra_languages)
+            found = len(rows)
+        if not found:
             raise DataError(f"the {split} split has no usable clip")
-        plan = BatchPlan(
-            clips.mel_lengths[rows],
-            clips.token_lengths[rows],
-            rows,
-            batch_size=None if config.max_frames_per_batch else config.batch_size,
-            max_frames_per_batch=config.max_frames_per_batch,
-            num_buckets=config.num_buckets,
-            max_mel_frames=config.max_mel_frames,
-            max_tokens=config.max_tokens,
-            long_clips=config.long_clips,
-            source=source,
-        )
         for reason, count in plan.skipped_because.items():
             logger.warning("%s clips of the %s split are left out: over %s", f"{count:,}", split, reason)
-        table = ClipTable.build(clips, rows, TextSettings.from_config(config).extra_languages)
         return cls(clips, plan, config, table)
 
     def dataset(self, order: BatchOrder | None = None, **changes: Any) -> tf.data.Dataset:
@@ -157,7 +170,7 @@ class AllShapesSeen:
     An epoch has them all, so it is never later than that.
     """
 
-    def __init__(self, plan: BatchPlan) -> None:
+    def __init__(self, plan: BatchPlan | WindowedPlan) -> None:
         self._shapes = len(plan.buckets)
         self._batches_left = len(plan)
         self._seen: set[tuple[int, ...]] = set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from myxtts.data.batches.position import Position
 from myxtts.data.clips import Clip
 from myxtts.data.clips.metadata import SPLITS, Metadata, Split, read_metadata
 from myxtts.data.modes import PreparedData, prepare
+from myxtts.data.parts import stored_metadata
 from myxtts.data.precompute import PrecomputeResult, StoreCheck, WorkProgress, check_store, precompute
 from myxtts.errors import UsageError
 
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
 
 # What decides which clips there are, and what changes nothing but how features are loaded.
 _CLIP_KEYS = (
-    "dataset_path", "data_layout", "metadata_file", "metadata_train_file", "metadata_eval_file", "wavs_dir",
-    "wavs_train_dir", "wavs_eval_dir", "train_split", "val_split", "split_seed", "speaker_pattern", "language",
-    "extra_languages",
+    "dataset_path", "data_languages", "data_layout", "metadata_file", "metadata_train_file", "metadata_eval_file",
+    "wavs_dir", "wavs_train_dir", "wavs_eval_dir", "train_split", "val_split", "split_seed", "speaker_pattern",
+    "language", "extra_languages",
 )  # fmt: skip
 _LOADING_KEYS = {
     "batch_size", "max_frames_per_batch", "max_mel_frames", "max_tokens", "long_clips", "num_buckets",
     "reference_seconds", "num_workers", "prefetch_buffer_size", "use_tf_native_loading", "prefetch_to_gpu",
-    "enhanced_gpu_prefetch", "optimize_cpu_gpu_overlap", "feature_device", "auto_tune_performance",
+    "data_weights", "enhanced_gpu_prefetch", "optimize_cpu_gpu_overlap", "feature_device", "auto_tune_performance",
 }  # fmt: skip
 
 
@@ -49,19 +51,20 @@ class LJSpeechDataset:
         config: the data section in use.
         subset: `train`, `val` or `test`.
         metadata: of the whole data set, whichever the split, with what was wrong in it.
-        rows: positions in `metadata.clips` of the clips of this split, int64.
     """
 
     def __init__(
         self,
-        data_path: str | os.PathLike[str] | None = None,
+        data_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         config: DataConfig | XTTSConfig | None = None,
         subset: Split = "train",
     ) -> None:
-        """Reads the metadata; audio is looked for and not opened.
+        """Reads the metadata; audio is looked for and not opened. With `trust_store`, opens the store instead, and
+        there are rows, speakers and languages, but no `Clip`.
 
         Args:
-            data_path: the data set's folder; none: the configuration's `dataset_path`.
+            data_path: the data set's folder, or those of several that are used as one; none: the configuration's
+                `dataset_path`.
             config: everything else about it; none: the defaults.
             subset: which split.
 
@@ -74,12 +77,19 @@ class LJSpeechDataset:
         config = config or DataConfig()
         self.config: DataConfig = config.data if isinstance(config, XTTSConfig) else config
         if data_path is not None:
-            self.config = self.config.model_copy(update={"dataset_path": os.fspath(data_path)})
+            given = [data_path] if isinstance(data_path, (str, os.PathLike)) else data_path
+            self.config = self.config.of_data_sets([os.fspath(path) for path in given])
         self.subset: Split = subset
-        self.metadata: Metadata = read_metadata(self.config)
+        self.metadata: Metadata = (
+            stored_metadata(self.config) if self.config.trust_store else read_metadata(self.config)
+        )
         self.metadata.require_usable()
-        self.rows: np.ndarray = self.metadata.rows(subset)
         self._prepared: dict[str, PreparedData] = {}
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Positions in `metadata.clips` of the clips of this split, int64."""
+        return self.metadata.rows(self.subset)
 
     def __len__(self) -> int:
         return len(self.rows)

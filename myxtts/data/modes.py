@@ -23,11 +23,11 @@ from myxtts.config.config import DataConfig
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips import Problem
 from myxtts.data.clips.metadata import Metadata, read_metadata
+from myxtts.data.parts import StoredMetadata, open_trusted
 from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgress, open_up_to_date
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError
-from myxtts.data.store.format import FailedClip
 from myxtts.errors import DataError
 from myxtts.text import TextSettings
 
@@ -106,6 +106,11 @@ def prepare(
         DataError: the data set cannot be used; in mode `precompute` also: it cannot be used completely.
         StoreError: the store cannot be made (not in mode `auto`), or the configuration forbids to rebuild it.
     """
+    if config.trust_store:
+        stored = open_trusted(config)
+        return PreparedData(
+            "precompute", "trust_store is true: the store as it is", StoredMetadata.of(stored), config, stored
+        )
     metadata = metadata or read_metadata(config)
     if metadata.problems and config.preprocessing_mode != "precompute":  # which refuses them
         logger.warning("%s", _without_clip(metadata.problems))
@@ -134,16 +139,8 @@ def prepare(
         reasons = [f"{entry.id} ({entry.reason})" for entry in done.failed]
         logger.warning("%s clips are left out: %s", f"{len(reasons):,}", _first(reasons))
     reason = "a new version of the store was made" if done.published else "the store is up to date"
-    return PreparedData("precompute", reason, _usable(metadata, done.failed), config, store, done)
-
-
-def _usable(metadata: Metadata, failed: tuple[FailedClip, ...]) -> Metadata:
-    """The metadata without the clips that are not in the store."""
-    if not failed:
-        return metadata
-    reasons = {entry.id: entry.reason for entry in failed}
-    left_out = (clip for clip in metadata.clips if clip.id in reasons)
-    return metadata.leave_out(clip.problem("unreadable-audio", reasons[clip.id]) for clip in left_out)
+    usable = metadata.leave_out_failed({entry.id: entry.reason for entry in done.failed})
+    return PreparedData("precompute", reason, usable, config, store, done)
 
 
 def _without_clip(problems: Sequence[Problem]) -> str:

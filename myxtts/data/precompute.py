@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import DataConfig
@@ -19,7 +20,7 @@ from myxtts.data.store.builder import StoreBuilder
 from myxtts.data.store.feature_store import POINTER_FILE
 from myxtts.data.store.folder import disk_errors
 from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooManyFailures, WorkProgress
-from myxtts.data.store.target import ReusableColumns, Target
+from myxtts.data.store.target import PartNumber, ReusableColumns, Target
 from myxtts.data.store.verify import Damage, Examination, examine, quick_check
 from myxtts.errors import StoreError
 
@@ -40,12 +41,12 @@ class StoreCheck:
     """The state of a store.
 
     Attributes:
-        target: where it is.
+        folder: where it is.
         examination: what was found.
         repair: the new version that was made, or None.
     """
 
-    target: Target
+    folder: Path
     examination: Examination
     repair: PrecomputeResult | None = None
 
@@ -63,6 +64,7 @@ def open_up_to_date(
     config: DataConfig,
     metadata: Metadata | None = None,
     *,
+    part: PartNumber | None = None,
     num_workers: int | None = None,
     overwrite: Collection[str] = (),
     verify_source: bool = False,
@@ -77,6 +79,7 @@ def open_up_to_date(
     Args:
         config: the data set, its audio and text settings, where the store is.
         metadata: of the data set, if it was read already.
+        part: which part of the data set `metadata` is; none: the whole.
         num_workers: processes; none: as configured.
         overwrite: names of columns to compute from scratch, whatever exists.
         verify_source: recognise audio files by their content, not by size and time.
@@ -92,7 +95,22 @@ def open_up_to_date(
         StorageError: the disk has no room, or cannot be written.
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """
-    job = BuildJob(config, metadata, num_workers, progress)
+    if config.in_parts:
+        from myxtts.data.parts import open_parts_up_to_date
+
+        return open_parts_up_to_date(
+            config,
+            metadata,
+            num_workers=num_workers,
+            overwrite=overwrite,
+            verify_source=verify_source,
+            wait=wait,
+            retry_failed=retry_failed,
+            spare=spare,
+            most_failed=most_failed,
+            progress=progress,
+        )
+    job = BuildJob(config, metadata, num_workers, progress, part)
     columns = {entry.name for entry in job.targets[0].entries}
     if set(overwrite) - columns:
         raise ValueError(f"overwrite should be among {sorted(columns)}, not {sorted(set(overwrite) - columns)}")
@@ -117,12 +135,20 @@ def open_up_to_date(
 
 
 def check_store(
-    config: DataConfig, *, quick: bool = False, fix: bool = False, progress: WorkProgress | None = None
+    config: DataConfig,
+    metadata: Metadata | None = None,
+    *,
+    part: PartNumber | None = None,
+    quick: bool = False,
+    fix: bool = False,
+    progress: WorkProgress | None = None,
 ) -> StoreCheck:
     """Checks the store that a configuration asks for.
 
     Args:
         config: the data set, its audio and text settings, where the store is.
+        metadata: of the data set, if it was read already.
+        part: which part of the data set `metadata` is; none: the whole.
         quick: only sizes, index and manifest; otherwise every byte.
         fix: make a new version if anything is damaged, computing only what is.
         progress: watches both.
@@ -130,8 +156,12 @@ def check_store(
     Raises:
         StoreError: there is no store, or it cannot be repaired.
     """
+    if config.in_parts:
+        from myxtts.data.parts import check_parts
+
+        return check_parts(config, metadata, quick=quick, fix=fix, progress=progress)
     watcher = progress or NoProgress()
-    target = _find(config)
+    target = _find(config, part)
     versions = target.folder.versions()
     current = target.folder.current()
     version = current or versions[0]
@@ -145,15 +175,13 @@ def check_store(
         pointer = [damage for damage in examination.damage if damage.file == POINTER_FILE]
         examination = replace(found, damage=pointer + found.damage)
     if not fix or examination.sound:
-        return StoreCheck(target, examination)
-    return StoreCheck(target, examination, _repair(config, target, examination, progress))
+        return StoreCheck(target.folder.path, examination)
+    job = BuildJob(config, metadata, None, progress, part)
+    return StoreCheck(target.folder.path, examination, _repair(job, target, examination))
 
 
-def _repair(
-    config: DataConfig, target: Target, examination: Examination, progress: WorkProgress | None
-) -> PrecomputeResult:
+def _repair(job: BuildJob, target: Target, examination: Examination) -> PrecomputeResult:
     """Makes a new version of what is intact in one that was examined; computes the rest again."""
-    job = BuildJob(config, None, None, progress)
     with target.folder.lock() as lock:
         # Other stores may share the damaged file under another name, so nothing else is reused.
         reusable = ReusableColumns.of_examination(examination, target)
@@ -162,8 +190,8 @@ def _repair(
     return result
 
 
-def _find(config: DataConfig) -> Target:
-    targets = Target.candidates(config)
+def _find(config: DataConfig, part: PartNumber | None) -> Target:
+    targets = Target.candidates(config, part)
     for target in targets:
         if target.folder.versions():
             return target

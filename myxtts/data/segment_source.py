@@ -69,7 +69,15 @@ class SegmentSource:
         rows = metadata.rows(split)
         if not len(rows):
             raise DataError(f"the {split} split has no usable clip")
-        plan = SegmentPlan(clips.mel_lengths[rows], rows, frames=frames, batch_size=batch_size, source=source)
+        weights = config.data_weights if split == "train" else []
+        plan = SegmentPlan(
+            clips.mel_lengths[rows],
+            rows,
+            frames=frames,
+            batch_size=batch_size,
+            source=source,
+            repeats=np.array(weights)[metadata.data_sets()[rows]] if weights else None,
+        )
         return cls(clips, plan, config, split, mels)
 
     def dataset(self, order: BatchOrder | None = None, **changes: Any) -> tf.data.Dataset:

@@ -25,7 +25,7 @@ class TFNativeDataLoader:
     Args:
         settings: what a mel is; by default HiFi-GAN's convention.
         clips: a feature store, or the clips of runtime mode; none: only single files can be loaded.
-        table: the clips' table; none only where `clips` is.
+        table: the clips' table; none only where `clips` is, or where requests bring tables (`window_requests`).
         mel_dtype: type of the mels in runtime mode; a store gives its own.
         on_device: in runtime mode, leave the mels to the compiled step (see `AudioLoader`).
         reference_frames: frames of `reference_mel`; 0 for none.
@@ -53,12 +53,10 @@ class TFNativeDataLoader:
         self._log_mel = LogMel(self.settings)
         self._loader: StoreLoader | AudioLoader | None = None
         with tf.device("/CPU:0"):  # where batches are loaded, whatever other devices there are
-            if isinstance(clips, FeatureStore) and table is not None:
+            if isinstance(clips, FeatureStore):
                 self._loader = StoreLoader(clips, table, reference_frames, share)
             elif isinstance(clips, RuntimeClips) and table is not None:
-                self._loader = AudioLoader(
-                    clips, table, self.settings, mel_dtype, on_device, reference_frames, share
-                )
+                self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames, share)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""

@@ -19,7 +19,7 @@ from myxtts.data.clips import Clip, Problem
 from myxtts.data.clips.audio_headers import AudioHeaders, probe_audio
 from myxtts.data.clips.metadata import Metadata
 from myxtts.data.store import FeatureStore
-from myxtts.data.store.target import Target
+from myxtts.data.store.target import store_folders
 from myxtts.errors import AudioError, StoreError
 
 logger = logging.getLogger(__name__)
@@ -116,8 +116,8 @@ def _too_short(clip: Clip) -> str:
 
 
 def _open_store(config: DataConfig) -> FeatureStore | None:
-    for target in Target.candidates(config):
-        version = target.folder.current()
+    for folder in store_folders(config):
+        version = folder.current()
         if version is not None:
             try:
                 return FeatureStore.open(version)

@@ -16,7 +16,7 @@ from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import UsageError
 from myxtts.evaluation.clips import EvaluationClips
 from myxtts.evaluation.distance import halved, mel_cepstral_distortion, mel_distances
-from myxtts.evaluation.held_out import SUBSETS, HeldOutData, Subset
+from myxtts.evaluation.held_out import SUBSETS, DataPath, HeldOutData, Subset
 from myxtts.evaluation.judges import JudgePanel
 from myxtts.evaluation.listening import judge_evaluation
 from myxtts.evaluation.result import Evaluation, SentenceResult, SpokenText, VoiceResult
@@ -39,7 +39,7 @@ LONGEST = 4
 
 def evaluate(
     checkpoint: str | os.PathLike[str] | Checkpoint,
-    data_path: str | os.PathLike[str] | HeldOutData | None = None,
+    data_path: DataPath | HeldOutData | None = None,
     *,
     sentences: int = SENTENCES,
     candidates: int = CANDIDATES,
@@ -60,8 +60,8 @@ def evaluate(
 
     Args:
         checkpoint: its folder, or what `read_checkpoint` returned.
-        data_path: the data set's folder, or what `HeldOutData.find` returned (`subset` is then ignored); None: the
-            data set that the checkpoint was trained on.
+        data_path: the data set's folder, those of several, or what `HeldOutData.find` returned (`subset` is then
+            ignored); None: the data set that the checkpoint was trained on.
         sentences: how many are spoken; all if there are fewer.
         candidates: each sentence is compared with this many clips of about its length, its own included.
         voices: each generated voice is compared with this many voices, its own included.
@@ -107,7 +107,7 @@ def evaluate(
         judgements = judge_evaluation(panel, results, spoken, clips.settings, evaluator.vocoder, evaluator.progress)
     return Evaluation(
         checkpoint=saved.given,
-        data_path=held_out.config.dataset_path,
+        data_path=", ".join(held_out.config.dataset_paths),
         subset=held_out.description,
         seed=seed,
         mel_settings=clips.settings,

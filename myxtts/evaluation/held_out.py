@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -13,6 +14,7 @@ from myxtts.models.checkpoint import Checkpoint
 
 Subset = Literal["auto", "train", "val", "test", "all"]
 SUBSETS: tuple[Subset, ...] = get_args(Subset)
+DataPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 # Where metadata and audio are; in another data set these may be elsewhere.
 _LAYOUT = (
@@ -45,7 +47,7 @@ class HeldOutData:
     trained_speakers: frozenset[str] | None
 
     @classmethod
-    def find(cls, checkpoint: Checkpoint, data_path: str | os.PathLike[str] | None, subset: Subset) -> HeldOutData:
+    def find(cls, checkpoint: Checkpoint, data_path: DataPath | None, subset: Subset) -> HeldOutData:
         """Reads the metadata of a data set, by default the checkpoint's own, and decides which of its clips are held
         out; `subset` is that of `evaluate`.
 
@@ -53,9 +55,9 @@ class HeldOutData:
             DataError: the data set cannot be read.
         """
         trained_with = checkpoint.config.data
-        path = trained_with.dataset_path if data_path is None else os.fspath(data_path)
-        same_place = os.path.realpath(path) == os.path.realpath(trained_with.dataset_path)
-        config = trained_with.model_copy(update={"dataset_path": path})
+        paths = trained_with.dataset_paths if data_path is None else _paths(data_path)
+        same_place = _places(paths) == _places(trained_with.dataset_paths)
+        config = trained_with.of_data_sets(paths)
         try:
             metadata = read_metadata(config)
         except DataError:
@@ -80,11 +82,21 @@ class HeldOutData:
         rows = [row for row in range(len(metadata.clips)) if not self.splits or splits[row] in self.splits]
         if len(rows) < 2:
             shown = f": {metadata.problems[0]}" if metadata.problems and not metadata.clips else ""
+            where = ", ".join(self.config.dataset_paths)
             raise DataError(
-                f"{self.config.dataset_path}: {len(rows)} of {len(metadata.clips):,} clips to evaluate with "
+                f"{where}: {len(rows)} of {len(metadata.clips):,} clips to evaluate with "
                 f"({self.description}); two are needed{shown}\nGive another data set, or --subset all"
             )
         return rows
+
+
+def _paths(data_path: DataPath) -> list[str]:
+    given = [data_path] if isinstance(data_path, (str, os.PathLike)) else data_path
+    return [os.fspath(path) for path in given]
+
+
+def _places(paths: Sequence[str]) -> list[str]:
+    return [os.path.realpath(path) for path in paths]
 
 
 def _chosen(subset: Subset, own: bool) -> tuple[tuple[str, ...], str]:

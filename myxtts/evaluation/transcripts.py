@@ -14,7 +14,7 @@ from myxtts.data.clips import Clip
 from myxtts.data.precompute import NoProgress, WorkProgress
 from myxtts.errors import DataError, TextError
 from myxtts.evaluation.clips import EvaluationClips
-from myxtts.evaluation.held_out import HeldOutData
+from myxtts.evaluation.held_out import DataPath, HeldOutData
 from myxtts.inference.reference import reference_crops
 from myxtts.models.checkpoint import Checkpoint, as_checkpoint, load_model
 from myxtts.models.text_fit import WRONG, text_misfit
@@ -47,7 +47,7 @@ class TranscriptFit:
 
 def rank_transcripts(
     checkpoint: str | os.PathLike[str] | Checkpoint,
-    data_path: str | os.PathLike[str] | None = None,
+    data_path: DataPath | None = None,
     progress: WorkProgress | None = None,
 ) -> list[TranscriptFit]:
     """All clips of a data set, those whose text fits least first.
@@ -55,7 +55,7 @@ def rank_transcripts(
     Args:
         checkpoint: a voice of the same language, best one that was trained on this data set; its folder, or what
             `read_checkpoint` returned.
-        data_path: the data set's folder; None: the one that the checkpoint was trained on.
+        data_path: the data set's folder, or several; None: the one that the checkpoint was trained on.
         progress: is told how the work goes.
 
     Raises:
@@ -67,7 +67,7 @@ def rank_transcripts(
     data = HeldOutData.find(saved, data_path, "all")
     clips = EvaluationClips(data.config, data.metadata)
     if len(clips) < 2:
-        raise DataError(f"{data.config.dataset_path}: has {len(clips)} usable clips; two are needed to compare texts")
+        raise DataError(f"{', '.join(data.config.dataset_paths)}: has {len(clips)} usable clips; two are needed")
     judge = _Judge(saved, clips)
     progress.stage("comparing texts and recordings", len(clips))
     misfits = np.zeros(len(clips))

@@ -15,9 +15,9 @@ import xxhash
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
-from myxtts.data.batches.plan import BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.share import Share
+from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.segment_source import SegmentSource
 from myxtts.data.store import FeatureStore
 from myxtts.errors import CheckpointError, ConfigError, UsageError
@@ -178,7 +178,10 @@ class Trainer:
                 "processes must know them before; use preprocessing_mode 'precompute'"
             )
         restored = self._restored
-        settings = [self.config.model.model_dump_json(), self.config.training.model_dump_json(exclude=_OF_THE_MACHINE)]
+        settings = [
+            self.config.model.model_dump_json(),
+            self.config.training.model_dump_json(exclude=_OF_THE_MACHINE),
+        ]
         collective.require_same(
             {
                 "configuration": _number_of("".join(settings)),
@@ -215,7 +218,7 @@ class Trainer:
                 train,
                 validation,
                 batches_per_epoch=len(plan),
-                expected_shapes=len(plan.buckets) if isinstance(plan, BatchPlan) else 1,
+                expected_shapes=1 if isinstance(plan, SegmentPlan) else len(plan.buckets),
                 position=position or Position.start(plan, self.config.training.seed),
                 ids=self._source.clips.ids,
                 token_lengths=self._source.clips.token_lengths,

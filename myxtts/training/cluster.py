@@ -166,7 +166,9 @@ def expand_hosts(text: str) -> list[str]:
         for part in inside.split(",") if inside else [""]:
             first, dash, last = part.partition("-")
             numbers = range(int(first), int(last) + 1) if dash else ()
-            hosts += [f"{name}{number:0{len(first)}d}{after}" for number in numbers] if dash else [name + part + after]
+            hosts += (
+                [f"{name}{number:0{len(first)}d}{after}" for number in numbers] if dash else [name + part + after]
+            )
     if not hosts:
         raise ValueError(f"no host in {text!r}")
     return hosts

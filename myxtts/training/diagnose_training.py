@@ -71,7 +71,7 @@ def diagnose_training(
     fixes = tuple(_as_settings(fix, next_changes(config, fix.culprit)) for fix in diagnosis.fixes)
     settings = {
         "mode": dataset.prepare(config=config).mode,
-        "data set": config.data.dataset_path,
+        "data set": ", ".join(config.data.dataset_paths),
         "device": device.name,
     }
     if simulated_step_seconds is not None:

@@ -112,7 +112,9 @@ def _watch(
                 child.told[event.pop("event")] = event
         if not have_come and all(JOINED in child.told for child in children):
             have_come = True
-            processes = ", ".join(f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children)
+            processes = ", ".join(
+                f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children
+            )
             logger.info("all processes have come: %s", processes)
         if len(signals) > handled:
             if not have_come or signals.count(signal.SIGINT) > 1:
@@ -199,9 +201,7 @@ def _trouble(children: list[_Child], cluster: Cluster) -> MyXTTSError:
     for child in children:
         if child.code is not None and not child.is_done and LOST not in child.told:
             where = "" if child.log is None else f" ({child.log})"
-            return TrainingError(
-                f"{names.name(child.rank.number)} failed: {_last_line(child.log)}{where}; {again}"
-            )
+            return TrainingError(f"{names.name(child.rank.number)} failed: {_last_line(child.log)}{where}; {again}")
     lost = [child.told[LOST]["rank"] for child in children if LOST in child.told]
     known = [rank for rank in lost if rank is not None]
     if not known:

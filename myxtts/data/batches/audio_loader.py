@@ -45,7 +45,7 @@ class AudioLoader:
         share: Share = WHOLE,
     ) -> None:
         self._clips = clips
-        self._table = TableInGraph(table, share)
+        self._table = TableInGraph.of(table, share)
         self._settings = settings
         self._mel_dtype = tf.as_dtype(mel_dtype)
         self._on_device = on_device

@@ -66,8 +66,77 @@ def choose_buckets(
         return (), np.empty(0, np.uint8)
 
     longest = int(mel_lengths.max())
-    unit = FRAME_MULTIPLE * -(-longest // (FRAME_MULTIPLE * _MAX_LEVELS))
-    counts = np.bincount(-(-mel_lengths // unit))
+    unit = _unit(longest)
+    frames, places = _place(
+        np.bincount(-(-mel_lengths // unit)),
+        unit,
+        longest,
+        num_buckets=num_buckets,
+        batch_size=batch_size,
+        max_frames_per_batch=max_frames_per_batch,
+        max_mel_frames=max_mel_frames,
+    )
+    bucket_of_clip = np.searchsorted(frames, mel_lengths).astype(np.uint8)
+    tokens = [int(token_lengths[bucket_of_clip == bucket].max()) for bucket in range(len(frames))]
+    return _buckets(frames, places, tokens, max_tokens), bucket_of_clip
+
+
+def choose_buckets_of_counts(
+    counts: np.ndarray,
+    most_tokens: np.ndarray,
+    *,
+    num_buckets: int,
+    batch_size: int | None,
+    max_frames_per_batch: int | None,
+    max_mel_frames: int | None,
+    max_tokens: int | None,
+) -> tuple[Bucket, ...]:
+    """The same shapes, where clips are only counted.
+
+    Args:
+        counts: int [F + 1], how many clips have so many frames.
+        most_tokens: int [F + 1], tokens of that one among them that has the most.
+    """
+    lengths = np.flatnonzero(counts)
+    if lengths.size == 0:
+        return ()
+    longest = int(lengths[-1])
+    unit = _unit(longest)
+    frames, places = _place(
+        np.bincount(-(-lengths // unit), counts[lengths]).astype(np.int64),
+        unit,
+        longest,
+        num_buckets=num_buckets,
+        batch_size=batch_size,
+        max_frames_per_batch=max_frames_per_batch,
+        max_mel_frames=max_mel_frames,
+    )
+    bucket = np.searchsorted(frames, lengths)
+    tokens = [int(most_tokens[lengths[bucket == number]].max()) for number in range(len(frames))]
+    return _buckets(frames, places, tokens, max_tokens)
+
+
+def bucket_of(buckets: tuple[Bucket, ...], mel_lengths: np.ndarray) -> np.ndarray:
+    """The first bucket that holds each clip, uint8 [N]."""
+    return np.searchsorted([bucket.frames for bucket in buckets], mel_lengths).astype(np.uint8)
+
+
+def _unit(longest: int) -> int:
+    """Frames from one level of the histogram of lengths to the next."""
+    return FRAME_MULTIPLE * -(-longest // (FRAME_MULTIPLE * _MAX_LEVELS))
+
+
+def _place(
+    counts: np.ndarray,
+    unit: int,
+    longest: int,
+    *,
+    num_buckets: int,
+    batch_size: int | None,
+    max_frames_per_batch: int | None,
+    max_mel_frames: int | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frames and places of the buckets, of clips of which `counts` are at each level of length."""
     levels = np.flatnonzero(counts)
     frames = np.minimum(levels * unit, _round_up(longest, FRAME_MULTIPLE, max_mel_frames)).astype(np.int64)
     if batch_size is not None:
@@ -75,18 +144,15 @@ def choose_buckets(
     else:
         assert max_frames_per_batch is not None
         places = np.maximum(max_frames_per_batch // frames, 1)
-
     last_levels = _cheapest_cuts(counts[levels], frames, places, num_buckets)
-    bucket_of_clip = np.searchsorted(frames[last_levels], mel_lengths).astype(np.uint8)
-    buckets = tuple(
-        Bucket(
-            frames=int(frames[level]),
-            tokens=_round_up(int(token_lengths[bucket_of_clip == b].max()), TOKEN_MULTIPLE, max_tokens),
-            batch_size=int(places[level]),
-        )
-        for b, level in enumerate(last_levels)
+    return frames[last_levels], places[last_levels]
+
+
+def _buckets(frames: np.ndarray, places: np.ndarray, tokens: list[int], max_tokens: int | None) -> tuple[Bucket, ...]:
+    return tuple(
+        Bucket(frame, _round_up(most, TOKEN_MULTIPLE, max_tokens), size)
+        for frame, most, size in zip(frames.tolist(), tokens, places.tolist(), strict=True)
     )
-    return buckets, bucket_of_clip
 
 
 def _cheapest_cuts(counts: np.ndarray, frames: np.ndarray, places: np.ndarray, num_buckets: int) -> list[int]:

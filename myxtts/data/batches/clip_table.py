@@ -69,6 +69,11 @@ class ClipTable:
         values[members, FIRST_MEMBER] = first[group]
         return cls(values, members)
 
+    @property
+    def some_members(self) -> np.ndarray:
+        """`members`, or an entry that no clip refers to where there are none: a gather needs one."""
+        return self.members if len(self.members) else np.zeros(1, np.int64)
+
 
 class TableInGraph:
     """The clip table as tensors: a batch's columns are one gather and one unpacking.
@@ -81,12 +86,30 @@ class TableInGraph:
         dtype: of the columns: int32 while every offset fits, which halves the work on indices.
     """
 
-    def __init__(self, table: ClipTable, share: Share = WHOLE) -> None:
+    def __init__(
+        self, values: tf.Tensor, members: tf.Tensor, names: tf.Tensor | None = None, share: Share = WHOLE
+    ) -> None:
+        """
+        Args:
+            values: [COLUMNS, N + 1], the table, each column in a piece.
+            members: int64, as in `ClipTable`, with at least one entry.
+            names: int64 [N + 1], what a batch calls the clips, −1 last; None: as the table does.
+            share: which places of a batch are loaded.
+        """
+        self.dtype = values.dtype
+        self._values, self._members, self._names = values, members, names
         self._share = share
-        self.dtype = tf.int32 if table.values.max(initial=0) < np.iinfo(np.int32).max // 2 else tf.int64
-        self._values = tf.constant(table.values.T, self.dtype)  # [COLUMNS, N + 1]
-        self._members = tf.constant(table.members if len(table.members) else np.zeros(1, np.int64))
-        self._empty = len(table.values) - 1
+
+    @classmethod
+    def of(cls, table: ClipTable, share: Share = WHOLE) -> TableInGraph:
+        """A table that stays the same, as constants."""
+        dtype = tf.int32 if table.values.max(initial=0) < np.iinfo(np.int32).max // 2 else tf.int64
+        return cls(tf.constant(table.values.T, dtype), tf.constant(table.some_members), share=share)
+
+    @classmethod
+    def of_request(cls, request: Mapping[str, tf.Tensor], share: Share = WHOLE) -> TableInGraph:
+        """The table that comes with a request of `windows_in_graph.window_requests`."""
+        return cls(request["table"], request["members"], request["names"], share)
 
     def rows(self, request: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The clips that a request asks this process for, int64 [B], −1 for an empty place."""
@@ -111,11 +134,11 @@ class TableInGraph:
             "all_mel_lengths": tf.minimum(tf.cast(columns[MEL_LENGTH], tf.int32), request["frames"]),
             "all_token_lengths": tf.minimum(tf.cast(columns[TOKEN_LENGTH], tf.int32), request["tokens"]),
         }
-        return {"place": self._places(request["size"]), "all_index": every, **lengths}
+        return {"place": self._places(request["size"]), "all_index": self._named(every), **lengths}
 
     def columns(self, rows: tf.Tensor) -> list[tf.Tensor]:
         """COLUMNS tensors [B], zeros for an empty place."""
-        place = tf.where(rows < 0, tf.constant(self._empty, tf.int64), rows)
+        place = self._place(rows)
         return tf.unstack(tf.gather(self._values, place, axis=1), num=COLUMNS)
 
     def text(
@@ -139,8 +162,16 @@ class TableInGraph:
             "token_lengths": tf.cast(length, tf.int32),
             "speaker": tf.cast(columns[SPEAKER], tf.int32),
             "language": tf.cast(columns[LANGUAGE], tf.int32),
-            "index": rows,
+            "index": self._named(rows),
         }
+
+    def _named(self, rows: tf.Tensor) -> tf.Tensor:
+        """What a batch calls the clips of these rows."""
+        return rows if self._names is None else tf.gather(self._names, self._place(rows))
+
+    def _place(self, rows: tf.Tensor) -> tf.Tensor:
+        clips = self._values.shape[1] or tf.shape(self._values, tf.int64)[1]
+        return tf.where(rows < 0, tf.cast(clips - 1, tf.int64), rows)
 
     def references(
         self, request: Mapping[str, tf.Tensor], columns: list[tf.Tensor], frames: int

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,9 @@ import psutil
 
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.share import WHOLE, Share
+from myxtts.data.batches.window_plan import WindowedPlan
 from myxtts.data.store import FeatureStore
+from myxtts.data.store.parted_store import PartedStore
 from myxtts.hardware import memory_limit_bytes
 
 logger = logging.getLogger(__name__)
@@ -40,7 +43,7 @@ _PRESENT = 1 << 63
 def ask_ahead(
     reader: object,
     store: FeatureStore,
-    plan: BatchPlan,
+    plan: BatchPlan | WindowedPlan,
     order: BatchOrder,
     *,
     ahead: int = AHEAD,
@@ -79,14 +82,15 @@ def ask_ahead(
 
 
 def _follow(store: FeatureStore, batches: Iterator[np.ndarray], ahead: int, gone: threading.Event) -> None:
-    row_bytes = store.mel_data.strides[0]
     asked: deque[np.ndarray] = deque()
-    with store.mel_path.open("rb") as data, _PAGE_TABLE.open("rb", buffering=0) as page_table:
+    with ExitStack() as files, _PAGE_TABLE.open("rb", buffering=0) as page_table:
+        descriptors: dict[Path, int] = {}
         while not gone.is_set():
             while len(asked) < ahead and (rows := next(batches, None)) is not None:
-                for row in rows:
-                    first, length = int(store.mel_offsets[row]) * row_bytes, int(store.mel_lengths[row]) * row_bytes
-                    os.posix_fadvise(data.fileno(), first, length, os.POSIX_FADV_WILLNEED)
+                for path, first, length in (_bytes_of(store, row) for row in rows):
+                    if path not in descriptors:
+                        descriptors[path] = files.enter_context(path.open("rb")).fileno()
+                    os.posix_fadvise(descriptors[path], first, length, os.POSIX_FADV_WILLNEED)
                 asked.append(rows)
             if not asked:
                 return
@@ -96,11 +100,25 @@ def _follow(store: FeatureStore, batches: Iterator[np.ndarray], ahead: int, gone
                 gone.wait(_POLL)
 
 
+def _bytes_of(store: FeatureStore, row: int) -> tuple[Path, int, int]:
+    """The file of a clip's mel, its first byte there, and its bytes."""
+    row_bytes = store.mel_data.strides[0]
+    path, first, length = (
+        store.mel_place(row) if isinstance(store, PartedStore) else (store.mel_path, *_span(store, row))
+    )
+    return path, first * row_bytes, length * row_bytes
+
+
+def _span(store: FeatureStore, row: int) -> tuple[int, int]:
+    return int(store.mel_offsets[row]), int(store.mel_lengths[row])
+
+
 def _is_loaded(store: FeatureStore, rows: np.ndarray, page_table: int) -> bool:
     """Whether a batch was gathered. A touched page maps its neighbours too, so several clips are looked at."""
     row_bytes = store.mel_data.strides[0]
     for row in rows[:: max(1, len(rows) // _LOOKED_AT)]:
-        middle = int(store.mel_offsets[row]) + int(store.mel_lengths[row]) // 2
+        first, length = store.mel_span(row) if isinstance(store, PartedStore) else _span(store, row)
+        middle = first + length // 2
         page = (store.mel_data.ctypes.data + middle * row_bytes) // mmap.PAGESIZE
         entry = os.pread(page_table, _ENTRY, page * _ENTRY)
         if len(entry) == _ENTRY and not int.from_bytes(entry, "little") & _PRESENT:

@@ -12,6 +12,8 @@ from myxtts.config.config import DataConfig
 from myxtts.data.batches.order_in_graph import batch_requests, segment_requests
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.segment_plan import SegmentPlan
+from myxtts.data.batches.window_plan import WindowedPlan
+from myxtts.data.batches.windows_in_graph import window_requests
 from myxtts.data.store.allocation import keep_freed_memory
 from myxtts.errors import DataError
 
@@ -56,7 +58,7 @@ class PipelineSettings:
 
 def create_dataset(
     loader: BatchLoader,
-    plan: BatchPlan | SegmentPlan,
+    plan: BatchPlan | WindowedPlan | SegmentPlan,
     settings: PipelineSettings,
     order: BatchOrder,
 ) -> tf.data.Dataset:
@@ -66,12 +68,13 @@ def create_dataset(
         DataError: there is no batch to give, or not at that place.
     """
     if len(plan) == 0:
-        raise DataError(f"no clip to load: all {len(plan.skipped)} are left out ({_reasons(plan)})")
+        left_out = sum(plan.skipped_because.values())
+        raise DataError(f"no clip to load: all {left_out} are left out ({_reasons(plan)})")
     if not 0 <= order.start_step < len(plan):
         raise DataError(f"there is no step {order.start_step} in an epoch of {len(plan)} batches")
     keep_freed_memory()
 
-    dataset = segment_requests(plan, order) if isinstance(plan, SegmentPlan) else batch_requests(plan, order)
+    dataset = _requests(plan, order)
     # Loaders are graph operations throughout; to look through their source for Python's control flow takes seconds.
     load_batch = tf.autograph.experimental.do_not_convert(loader.load_batch)
     if settings.overlap:
@@ -86,6 +89,12 @@ def create_dataset(
         to_device = tf.data.experimental.prefetch_to_device(settings.device, settings.device_batches)
         dataset = dataset.apply(to_device)
     return dataset
+
+
+def _requests(plan: BatchPlan | WindowedPlan | SegmentPlan, order: BatchOrder) -> tf.data.Dataset:
+    if isinstance(plan, SegmentPlan):
+        return segment_requests(plan, order)
+    return window_requests(plan, order) if isinstance(plan, WindowedPlan) else batch_requests(plan, order)
 
 
 def gpu_device() -> str | None:
@@ -106,5 +115,5 @@ def _options(settings: PipelineSettings) -> tf.data.Options:
     return options
 
 
-def _reasons(plan: BatchPlan | SegmentPlan) -> str:
+def _reasons(plan: BatchPlan | WindowedPlan | SegmentPlan) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in plan.skipped_because.items()) or "no clips"

@@ -20,12 +20,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from myxtts.data.batches.buckets import MAX_BUCKETS, Bucket, choose_buckets
+from myxtts.data.batches.buckets import MAX_BUCKETS, Bucket, bucket_of, choose_buckets
 from myxtts.data.batches.order import keys, stream
 from myxtts.errors import ConfigError
 
@@ -113,7 +114,8 @@ class EpochBatches:
 class BatchPlan:
     """The batches of a data set: their shapes, their number, and for any epoch their clips.
 
-    Every clip that is not left out appears exactly once per epoch, in a batch whose shape holds it. Which
+    Every clip that is not left out appears exactly once per epoch, or as often as `repeats` says, in a batch whose
+    shape holds it. Which
     clips share a batch changes from epoch to epoch, the number of batches of each shape does not.
 
     Example:
@@ -137,10 +139,12 @@ class BatchPlan:
             that is, min(length, limit) frames and tokens.
         source: what the rows hold (a store's fingerprint, say), so that a position is not resumed on other
             data that happens to have the same lengths.
+        repeats: int [N], how often each clip comes in an epoch; by default once.
+        buckets: shapes that hold every clip, in place of those that would be chosen.
 
     Attributes:
         buckets: the shapes, shortest first.
-        clips: clips dealt out per epoch.
+        clips: clips dealt out per epoch, repeats counted.
         skipped: int64, rows of clips left out: over a limit, or with no frame or no token at all.
         skipped_because: how many were left out, by reason: `max_mel_frames`, `max_tokens`, `empty`.
         cropped: int64, rows of clips that are used in part.
@@ -171,6 +175,8 @@ class BatchPlan:
         max_tokens: int | None = None,
         long_clips: str = "skip",
         source: str = "",
+        repeats: npt.ArrayLike | None = None,
+        buckets: tuple[Bucket, ...] | None = None,
     ) -> None:
         if (batch_size is None) == (max_frames_per_batch is None):
             raise ConfigError("Set either batch_size or max_frames_per_batch, one of the two.")
@@ -179,45 +185,34 @@ class BatchPlan:
         require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
         require_in_range("max_mel_frames", max_mel_frames, 1)
         require_in_range("max_tokens", max_tokens, 1)
-        if long_clips not in ("skip", "crop"):
-            raise ConfigError(f"long_clips is {long_clips!r}; it can be 'skip' or 'crop'.")
 
         frames = checked_lengths("mel_lengths", mel_lengths)
         tokens = checked_lengths("token_lengths", token_lengths, size=len(frames))
         every_row = checked_rows(rows, size=len(frames))
+        times = None if repeats is None else checked_lengths("repeats", repeats, size=len(frames))
 
-        empty = (frames == 0) | (tokens == 0)
-        over_frames = (frames > (max_mel_frames or _UNLIMITED)) & ~empty
-        over_tokens = (tokens > (max_tokens or _UNLIMITED)) & ~empty
-        over = over_frames | over_tokens
-        if long_clips == "skip":
-            used = ~(empty | over)
-            reasons = {
-                "max_mel_frames": over_frames,
-                "max_tokens": over_tokens & ~over_frames,
-                "empty": empty,
-            }
-            self.cropped = every_row[:0]
-        else:
-            used = ~empty
-            reasons = {"empty": empty}
-            self.cropped = every_row[over]
-            frames = np.minimum(frames, max_mel_frames or _UNLIMITED)
-            tokens = np.minimum(tokens, max_tokens or _UNLIMITED)
+        limited = apply_limits(frames, tokens, max_mel_frames, max_tokens, long_clips)
+        used, frames, tokens = limited.used, limited.frames, limited.tokens
+        self.cropped = every_row[limited.cropped]
         self.skipped = every_row[~used]
-        self.skipped_because = {reason: int(clips.sum()) for reason, clips in reasons.items() if clips.any()}
+        self.skipped_because = limited.skipped_because
 
         frames, tokens, self.rows = frames[used], tokens[used], every_row[used]
+        if times is not None:
+            frames, tokens, self.rows = (np.repeat(array, times[used]) for array in (frames, tokens, self.rows))
         self.clips = len(self.rows)
-        self.buckets, self.bucket_of_clip = choose_buckets(
-            frames,
-            tokens,
-            num_buckets=num_buckets,
-            batch_size=batch_size,
-            max_frames_per_batch=max_frames_per_batch,
-            max_mel_frames=max_mel_frames,
-            max_tokens=max_tokens,
-        )
+        if buckets is None:
+            self.buckets, self.bucket_of_clip = choose_buckets(
+                frames,
+                tokens,
+                num_buckets=num_buckets,
+                batch_size=batch_size,
+                max_frames_per_batch=max_frames_per_batch,
+                max_mel_frames=max_mel_frames,
+                max_tokens=max_tokens,
+            )
+        else:
+            self.buckets, self.bucket_of_clip = buckets, bucket_of(buckets, frames)
         sizes = np.array([bucket.batch_size for bucket in self.buckets], np.int64)
         clips_in_bucket = np.bincount(self.bucket_of_clip, minlength=len(self.buckets))
         batches_in_bucket = -(-clips_in_bucket // sizes)
@@ -287,6 +282,11 @@ class BatchPlan:
         places = np.append(self.rows[clip_order], EMPTY)[self.clip_of_place]
         return self._in_order(places, batch_order)
 
+    def draws(self, seed: int, epoch: int, shuffle: bool = True) -> np.ndarray:
+        """A random number of each batch's own, in the order of the epoch, uint64 [batches]."""
+        state = stream(seed, epoch) if shuffle else stream(0, 0)
+        return keys(state, len(self), first=self.clips + len(self))
+
     def rows_of_batches(self, order: BatchOrder) -> Iterator[np.ndarray]:
         """The rows of the clips of one batch after another, empty places left out."""
         epoch = order.start_epoch
@@ -306,6 +306,45 @@ class BatchPlan:
         for array in (bucket_of_batch, offsets, indices):
             array.setflags(write=False)
         return EpochBatches(bucket_of_batch, offsets, indices)
+
+
+class LimitedLengths(NamedTuple):
+    """Lengths of clips under the limits of a plan.
+
+    Attributes:
+        used: bool [N], the clips that are not left out.
+        cropped: bool [N], those that are used in part.
+        frames, tokens: int [N], what is used of each clip.
+        skipped_because: how many are left out, by reason.
+    """
+
+    used: np.ndarray
+    cropped: np.ndarray
+    frames: np.ndarray
+    tokens: np.ndarray
+    skipped_because: dict[str, int]
+
+
+def apply_limits(
+    frames: np.ndarray, tokens: np.ndarray, max_mel_frames: int | None, max_tokens: int | None, long_clips: str
+) -> LimitedLengths:
+    """What becomes of clips under the limits; arguments as those of `BatchPlan`."""
+    if long_clips not in ("skip", "crop"):
+        raise ConfigError(f"long_clips is {long_clips!r}; it can be 'skip' or 'crop'.")
+    empty = (frames == 0) | (tokens == 0)
+    over_frames = (frames > (max_mel_frames or _UNLIMITED)) & ~empty
+    over_tokens = (tokens > (max_tokens or _UNLIMITED)) & ~empty
+    over = over_frames | over_tokens
+    if long_clips == "skip":
+        used, cropped = ~(empty | over), np.zeros(len(frames), bool)
+        reasons = {"max_mel_frames": over_frames, "max_tokens": over_tokens & ~over_frames, "empty": empty}
+    else:
+        used, cropped = ~empty, over
+        reasons = {"empty": empty}
+        frames = np.minimum(frames, max_mel_frames or _UNLIMITED)
+        tokens = np.minimum(tokens, max_tokens or _UNLIMITED)
+    because = {reason: int(clips.sum()) for reason, clips in reasons.items() if clips.any()}
+    return LimitedLengths(used, cropped, frames, tokens, because)
 
 
 def _fill_places(clips: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 from myxtts.data.batches.buckets import Bucket
 from myxtts.data.batches.plan import BatchPlan, PlanDescription
 from myxtts.data.batches.segment_plan import SegmentDescription, SegmentPlan
+from myxtts.data.batches.window_plan import WindowedPlan
 from myxtts.errors import DataError
 
 # How the error names an item, where the field's own name would not tell a user much.
@@ -54,7 +55,7 @@ class Position:
             )
 
     @classmethod
-    def start(cls, plan: BatchPlan | SegmentPlan, seed: int) -> Position:
+    def start(cls, plan: BatchPlan | WindowedPlan | SegmentPlan, seed: int) -> Position:
         """The first batch of the first epoch."""
         return cls(seed, 0, 0, plan.description)
 
@@ -63,7 +64,7 @@ class Position:
         epochs, step = divmod(self.step + batches, self.plan.batches)
         return replace(self, epoch=self.epoch + epochs, step=step)
 
-    def require(self, plan: BatchPlan | SegmentPlan) -> None:
+    def require(self, plan: BatchPlan | WindowedPlan | SegmentPlan) -> None:
         """Raise unless `plan` continues with the batches this position was saved in.
 
         Raises:

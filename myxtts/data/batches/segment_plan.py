@@ -83,6 +83,7 @@ class SegmentPlan:
         batch_size: segments per batch.
         source: what the rows hold (a store's fingerprint, say), so that a position is not resumed on other data that
             happens to have the same lengths.
+        repeats: int [N], how often each clip's frames count; by default once.
 
     Attributes:
         frames, batch_size: as given.
@@ -108,6 +109,7 @@ class SegmentPlan:
         frames: int,
         batch_size: int,
         source: str = "",
+        repeats: npt.ArrayLike | None = None,
     ) -> None:
         require_in_range("frames", frames, 1)
         require_in_range("batch_size", batch_size, 1)
@@ -117,6 +119,9 @@ class SegmentPlan:
         self.skipped = every_row[~used]
         self.skipped_because = {"empty": len(self.skipped)} if len(self.skipped) else {}
         self.rows, lengths = every_row[used], lengths[used]
+        if repeats is not None:
+            times = checked_lengths("repeats", repeats, size=len(used))[used]
+            self.rows, lengths = np.repeat(self.rows, times), np.repeat(lengths, times)
         self.frames, self.batch_size, self.clips = frames, batch_size, len(lengths)
         starts = np.maximum(lengths - frames + 1, 1)
         self.first_start = np.cumsum(starts) - starts

@@ -38,7 +38,7 @@ class StoreSegmentLoader:
     ) -> None:
         self._plan = plan
         self._hop_length = hop_length
-        samples = store.column(AUDIO_COLUMN).data[:-1]  # without the padding row, which is a single sample
+        samples = store.data(AUDIO_COLUMN)[:-1]  # without the padding row, which is a single sample
         self._audio = HostTensor(samples.reshape(-1, hop_length))
         self._mels = HostTensor(store.mel_data if mels is None else mels)
         self._padding_row = store.mel_rows - 1

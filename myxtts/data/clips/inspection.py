@@ -164,7 +164,7 @@ def inspect_data(
     too_long = (frames > config.max_mel_frames) | (tokens > config.max_tokens)
     split_counts = Counter(metadata.splits)
     return DataReport(
-        path=config.dataset_path,
+        path=", ".join(config.dataset_paths),
         layout=metadata.layout,
         clips=len(metadata.clips),
         splits={split: split_counts[split] for split in SPLITS},

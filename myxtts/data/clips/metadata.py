@@ -130,6 +130,19 @@ class Metadata:
         clips = [clip for clip in self.clips if clip.id not in unusable]
         return replace(self, clips=clips, problems=self.problems + problems)
 
+    def leave_out_failed(self, reasons: Mapping[str, str]) -> Metadata:
+        """The same without clips whose features could not be computed; `reasons` are by id."""
+        left_out = (clip for clip in self.clips if clip.id in reasons)
+        return (
+            self.leave_out(clip.problem("unreadable-audio", reasons[clip.id]) for clip in left_out)
+            if reasons
+            else self
+        )
+
+    def data_sets(self) -> np.ndarray:
+        """The number of each clip's data set, where several are used as one, int64 [N]."""
+        return np.zeros(len(self.clips), np.int64)
+
     def without_audio(self) -> list[Problem]:
         """The problems of lines whose audio is missing or cannot be read, one for each."""
         return [problem for problem in self.problems if problem.kind in AUDIO_PROBLEMS]
@@ -179,15 +192,25 @@ def metadata_sets(config: DataConfig) -> list[tuple[str, str]]:
 
 
 def read_metadata(config: DataConfig) -> Metadata:
-    """Reads and checks the metadata of the data set that a configuration names, in whichever layout it is.
+    """Reads and checks the metadata of the data set that a configuration names, or of several as one, in whichever
+    layouts they are.
 
     Raises:
         DataError: a file or folder is missing or is not what it should be as a whole.
         ConfigError: `speaker_pattern` is not a regular expression, `language` is not known, or `data_layout` does not
             go with the other keys.
     """
-    if not os.path.isdir(config.dataset_path):
-        raise DataError(f"{config.dataset_path}: no such folder; dataset_path should be the folder of the data set")
+    if len(config.dataset_paths) == 1:
+        return _read_data_set(config)
+    from myxtts.data.clips.joined import JoinedMetadata
+
+    return JoinedMetadata.of(config.dataset_paths, [_read_data_set(one) for one in config.for_each_data_set()])
+
+
+def _read_data_set(config: DataConfig) -> Metadata:
+    root = config.dataset_folder
+    if not os.path.isdir(root):
+        raise DataError(f"{root}: no such folder; dataset_path should be the folder of the data set")
     reader = _Reader(config)
     sets = _find_clip_sets(config)
     ids: dict[str | None, set[str]] = {}
@@ -203,13 +226,13 @@ def read_metadata(config: DataConfig) -> Metadata:
         reader.notes,
         validation_ids=frozenset(ids["val"]) if "val" in ids else None,
         validation_source=next((one.path for one in sets if one.role == "val"), ""),
-        layout=describe(sets, config.dataset_path),
+        layout=describe(sets, root),
     )
 
 
 def _find_clip_sets(config: DataConfig) -> list[ClipSet]:
     """The sets of clips that a configuration names; those to train on come first."""
-    root, layout = config.dataset_path, config.data_layout
+    root, layout = config.dataset_folder, config.data_layout
     named = metadata_sets(config)
     if len(named) == 1 and config.metadata_file is None:
         return sorted(find_sets(root, config.wavs_dir, layout), key=lambda one: one.role == "val")

@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -21,8 +22,9 @@ import numpy as np
 import xxhash
 
 from myxtts.data.store.allocation import aligned_bytes
-from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, MEL_FILE, Manifest, check_sizes
+from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, MEL_FILE, Column, Manifest, check_sizes
 from myxtts.data.store.index import Ids, Index
+from myxtts.data.store.parts import is_parts_manifest
 from myxtts.errors import StoreError
 
 POINTER_FILE = "CURRENT"
@@ -75,12 +77,9 @@ class FeatureStore:
         self.manifest = manifest
         self.memory_map = memory_map
         self._hold: IO[bytes] | None = hold
-        self.ids: Sequence[str] = Ids(index)
-        self.speaker_ids = index["speaker"]
-        self.language_ids = index["language"]
-        self._columns: dict[str, ColumnData] = {}
-        self.mel_data, self.mel_offsets, self.mel_lengths = self.column("mel")
-        self.token_data, self.token_offsets, self.token_lengths = self.column("token")
+        self._data: dict[str, np.ndarray] = {}
+        for name in ("mel", "token"):
+            self.data(name)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], verify: Verify = "quick", memory_map: bool = True) -> FeatureStore:
@@ -117,25 +116,15 @@ class FeatureStore:
 
     @classmethod
     def _open_version(cls, version: Path, hold: IO[bytes], verify: Verify, memory_map: bool) -> FeatureStore:
-        index_path = version / INDEX_FILE
         try:
-            manifest = Manifest.from_bytes(hold.read(), version / MANIFEST_FILE)
+            raw = hold.read()
+            if is_parts_manifest(raw):
+                from myxtts.data.store.parted_store import open_parts
+
+                return open_parts(version, raw, hold, verify, memory_map)
+            manifest = Manifest.from_bytes(raw, version / MANIFEST_FILE)
             check_sizes(version, manifest)
-            raw = _load(index_path, np.dtype(np.uint8), memory_map)
-            index = Index.parse(raw, index_path)
-            checksums = [(index_path, raw, manifest.index_checksum)]
-            for one in manifest.optional_columns:
-                path = version / one.column.index_file
-                raw = _load(path, np.dtype(np.uint8), memory_map)
-                index = index.with_column(one.name, raw, path)
-                checksums.append((path, raw, one.index_checksum))
-            index.check(manifest, index_path)
-            for path, raw, checksum in checksums if verify == "quick" else ():
-                if xxhash.xxh3_128_hexdigest(raw.data) != checksum:
-                    raise StoreError(
-                        f"{path}: the index does not match its checksum; `myxtts verify-cache --fix` rebuilds it"
-                    )
-            return cls(version, index, manifest, hold, memory_map)
+            return cls(version, read_index(version, manifest, verify, memory_map), manifest, hold, memory_map)
         except OSError as error:
             raise StoreError(f"{error.filename or version}: cannot be read: {error.strerror}") from None
 
@@ -143,19 +132,64 @@ class FeatureStore:
         return self.manifest.clips
 
     def column(self, name: str) -> ColumnData:
-        """All rows of a column, mapped when they are first asked for.
+        """All rows of a column, and where each clip's are.
 
         Raises:
             StoreError: the store was made without this column.
         """
-        if name not in self._columns:
+        return ColumnData(self.data(name), self.index[f"{name}_offset"], self.index[f"{name}_length"])
+
+    def data(self, name: str) -> np.ndarray:
+        """All rows of a column, as in `ColumnData`, mapped when they are first asked for.
+
+        Raises:
+            StoreError: the store was made without this column.
+        """
+        if name not in self._data:
             column = next((one for one in self.manifest.columns if one.name == name), None)
             if column is None:
                 raise StoreError(f"{self.path}: this store has no column '{name}'")
-            values = _load(self.path / column.file, column.numpy_dtype, self.memory_map)
-            data = values.reshape(-1, *column.row_shape)
-            self._columns[name] = ColumnData(data, self.index[f"{name}_offset"], self.index[f"{name}_length"])
-        return self._columns[name]
+            self._data[name] = self._map(column).reshape(-1, *column.row_shape)
+        return self._data[name]
+
+    def _map(self, column: Column) -> np.ndarray:
+        return _load(self.path / column.file, column.numpy_dtype, self.memory_map)
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        return Ids(self.index)
+
+    @property
+    def mel_data(self) -> np.ndarray:
+        return self.data("mel")
+
+    @property
+    def mel_offsets(self) -> np.ndarray:
+        return self.index["mel_offset"]
+
+    @property
+    def mel_lengths(self) -> np.ndarray:
+        return self.index["mel_length"]
+
+    @property
+    def token_data(self) -> np.ndarray:
+        return self.data("token")
+
+    @property
+    def token_offsets(self) -> np.ndarray:
+        return self.index["token_offset"]
+
+    @property
+    def token_lengths(self) -> np.ndarray:
+        return self.index["token_length"]
+
+    @property
+    def speaker_ids(self) -> np.ndarray:
+        return self.index["speaker"]
+
+    @property
+    def language_ids(self) -> np.ndarray:
+        return self.index["language"]
 
     def rows(self, name: str, clip: int) -> np.ndarray:
         """The rows of a clip in a column, read-only."""
@@ -219,6 +253,30 @@ class FeatureStore:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process opens the same version for itself instead of receiving its bytes.
         return FeatureStore.open, (self.path, "none", self.memory_map)
+
+
+def read_index(version: Path, manifest: Manifest, verify: Verify, memory_map: bool) -> Index:
+    """The indexes of a version, checked as `FeatureStore.open` says.
+
+    Raises:
+        StoreError: one is damaged, or does not fit the manifest.
+    """
+    index_path = version / INDEX_FILE
+    raw = _load(index_path, np.dtype(np.uint8), memory_map)
+    index = Index.parse(raw, index_path)
+    checksums = [(index_path, raw, manifest.index_checksum)]
+    for one in manifest.optional_columns:
+        path = version / one.column.index_file
+        raw = _load(path, np.dtype(np.uint8), memory_map)
+        index = index.with_column(one.name, raw, path)
+        checksums.append((path, raw, one.index_checksum))
+    index.check(manifest, index_path)
+    for path, raw, checksum in checksums if verify == "quick" else ():
+        if xxhash.xxh3_128_hexdigest(raw.data) != checksum:
+            raise StoreError(
+                f"{path}: the index does not match its checksum; `myxtts verify-cache --fix` rebuilds it"
+            )
+    return index
 
 
 def resolve_version(path: Path) -> Path:

@@ -35,6 +35,8 @@ from myxtts.errors import StoreError
 # A store without optional columns has the first version, and so the bytes that it always had.
 FIRST_FORMAT_VERSION = 1
 FORMAT_VERSION = 2
+# The manifest of a store in parts (`parts`), which has no features of its own.
+PARTS_FORMAT_VERSION = 3
 
 MEL_FILE = "mel.bin"
 TOKENS_FILE = "tokens.bin"
@@ -74,10 +76,10 @@ class Column:
     optional: bool = False
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.name, str) and bool(_COLUMN_NAME.fullmatch(self.name)), f"column {self.name!r}")
-        _require(self.dtype in _DTYPES, f"type of {self.name}: {self.dtype!r}")
-        _require(all(type(size) is int and 0 < size < 2**31 for size in self.row_shape), f"row of {self.name}")
-        _require(isinstance(self.padding, float), f"padding of {self.name}: {self.padding!r}")
+        require(isinstance(self.name, str) and bool(_COLUMN_NAME.fullmatch(self.name)), f"column {self.name!r}")
+        require(self.dtype in _DTYPES, f"type of {self.name}: {self.dtype!r}")
+        require(all(type(size) is int and 0 < size < 2**31 for size in self.row_shape), f"row of {self.name}")
+        require(isinstance(self.padding, float), f"padding of {self.name}: {self.padding!r}")
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -189,18 +191,18 @@ class Manifest:
     optional_columns: tuple[OptionalColumn, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        _require(self.mel_dtype in MEL_DTYPES, f"mel_dtype '{self.mel_dtype}'")
+        require(self.mel_dtype in MEL_DTYPES, f"mel_dtype '{self.mel_dtype}'")
         for name, least in (("clips", 0), ("n_mels", 1), ("mel_rows", 1), ("token_count", 1)):
             value = getattr(self, name)
-            _require(_is_count(value, least), f"{name} {value!r}")
-        _require(isinstance(self.mel_padding, float), f"mel_padding {self.mel_padding!r}")
+            require(_is_count(value, least), f"{name} {value!r}")
+        require(isinstance(self.mel_padding, float), f"mel_padding {self.mel_padding!r}")
         for name in ("speakers", "languages"):
-            _require(all(isinstance(entry, str) for entry in getattr(self, name)), name)
+            require(all(isinstance(entry, str) for entry in getattr(self, name)), name)
 
         for one in self.optional_columns:
-            _require(_is_count(one.rows, 1), f"rows of {one.name}")
+            require(_is_count(one.rows, 1), f"rows of {one.name}")
         files = [INDEX_FILE, *(column.file for column in self.columns)]
-        _require(len(set(files)) == len(files), f"set of files: {files}")
+        require(len(set(files)) == len(files), f"set of files: {files}")
 
     @classmethod
     def of(
@@ -256,7 +258,7 @@ class Manifest:
         content = {"format": "myxtts-store", "format_version": self.format_version, **asdict(self)}
         if not self.optional_columns:
             del content["optional_columns"]
-        return _canonical_json(content | {"checksum": _manifest_checksum(content)})
+        return canonical_json(content | {"checksum": _manifest_checksum(content)})
 
     @classmethod
     def from_bytes(cls, raw: bytes, path: Path) -> Manifest:
@@ -273,15 +275,17 @@ class Manifest:
                 raise damaged
         except (ValueError, KeyError, TypeError, RecursionError):
             raise damaged from None
+        if version == PARTS_FORMAT_VERSION:
+            raise StoreError(f"{path}: this is a store in parts, and not a part of one")
         if version > FORMAT_VERSION:
             raise NewerStoreError(
-                f"{path}: the store has format {version}, and this MyXTTS reads up to {FORMAT_VERSION}: "
+                f"{path}: the store has format {version}, and this MyXTTS reads up to {PARTS_FORMAT_VERSION}: "
                 "upgrade MyXTTS, or build another store with --cache-dir"
             )
         try:
             stated = content.pop("checksum")
             # Comparing the bytes as well finds what parsing forgives, such as 1e-05 turned into 1E-05.
-            if stated != _manifest_checksum(content) or _canonical_json(content | {"checksum": stated}) != raw:
+            if stated != _manifest_checksum(content) or canonical_json(content | {"checksum": stated}) != raw:
                 raise damaged
             del content["format"], content["format_version"]
             failed = tuple(FailedClip(**entry) for entry in content.pop("failed"))
@@ -291,7 +295,7 @@ class Manifest:
                 for entry in content.pop("optional_columns", ())
             )
             manifest = cls(**content, speakers=speakers, languages=languages, failed=failed, optional_columns=more)
-            _require(manifest.format_version == version, f"format {version}")
+            require(manifest.format_version == version, f"format {version}")
             return manifest
         except (ValueError, KeyError, TypeError, AttributeError):
             raise damaged from None
@@ -316,18 +320,20 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
             )
 
 
-def _canonical_json(content: Mapping[str, Any]) -> bytes:
+def canonical_json(content: Mapping[str, Any]) -> bytes:
+    """JSON as manifests are written: the same content gives the same bytes."""
     return (json.dumps(content, ensure_ascii=False, sort_keys=True, indent=1) + "\n").encode("utf-8")
 
 
 def _manifest_checksum(content: Mapping[str, Any]) -> str:
-    return xxhash.xxh3_128_hexdigest(_canonical_json(content))
+    return xxhash.xxh3_128_hexdigest(canonical_json(content))
 
 
 def _is_count(value: object, least: int) -> bool:
     return type(value) is int and least <= value < 2**62
 
 
-def _require(condition: bool, what: str) -> None:
+def require(condition: bool, what: str) -> None:
+    """Raises a ValueError unless a value of a file is what it should be."""
     if not condition:
         raise ValueError(f"not a valid {what}")

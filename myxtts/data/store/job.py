@@ -26,7 +26,7 @@ from myxtts.data.store.feature_store import FeatureStore, Verify
 from myxtts.data.store.folder import StorageError
 from myxtts.data.store.format import FailedClip, NewerStoreError
 from myxtts.data.store.records import RECORD
-from myxtts.data.store.target import Target
+from myxtts.data.store.target import PartNumber, Target
 from myxtts.errors import DataError, StoreError
 
 _CHUNK = 256  # files that a thread looks at in one go
@@ -180,6 +180,7 @@ class BuildJob:
         metadata: Metadata | None,
         num_workers: int | None,
         progress: WorkProgress | None,
+        part: PartNumber | None = None,
     ) -> None:
         self.started = time.monotonic()
         self.config = config
@@ -188,8 +189,8 @@ class BuildJob:
         self.metadata = metadata or read_metadata(config)
         if not self.metadata.clips:
             self.metadata.require_usable()
-        self.targets = Target.candidates(config)
-        self.plan, self.failed = ClipList.of(self.metadata.clips, config.dataset_path, self.workers)
+        self.targets = Target.candidates(config, part)
+        self.plan, self.failed = ClipList.of(self.metadata.clips, config.dataset_folder, self.workers)
         self._outdated: set[Path] = set()
 
     def hash_sources(self) -> None:

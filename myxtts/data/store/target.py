@@ -24,7 +24,7 @@ from myxtts.data.clips.metadata import metadata_sets
 from myxtts.data.store.columns import ColumnEntry, columns_of
 from myxtts.data.store.feature_store import FeatureStore
 from myxtts.data.store.folder import StoreFolder, existing_parent
-from myxtts.data.store.format import FIRST_FORMAT_VERSION, Column
+from myxtts.data.store.format import FIRST_FORMAT_VERSION, MANIFEST_FILE, PARTS_FORMAT_VERSION, Column
 from myxtts.data.store.records import Reusable, index_records
 from myxtts.data.store.verify import Examination, examine
 from myxtts.errors import StoreError
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 FOLDER_IN_DATA_SET = "cached_features"
 
 Settings = Mapping[str, Mapping[str, Any]]
+PartNumber = tuple[int, int]  # which block of the data set's clips, from 0, and the most clips of a block
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,13 @@ class Target:
     columns: tuple[Column, ...]
 
     @classmethod
-    def candidates(cls, config: DataConfig) -> list[Target]:
-        """One target per cache folder, the preferred one first."""
+    def candidates(cls, config: DataConfig, part: PartNumber | None = None) -> list[Target]:
+        """One target per cache folder, the preferred one first; for the whole data set, or a part of its clips."""
         entries = tuple(columns_of(config))
         columns = tuple(entry.layout(config) for entry in entries)
         found = []
         for cache, root in cache_folders(config):
-            settings = settings_of(config, entries, root)
+            settings = settings_of(config, entries, root, part)
             found.append(cls(StoreFolder(cache / fingerprint(settings)), settings, entries, columns))
         return found
 
@@ -74,15 +75,27 @@ class Target:
         return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
 
     def siblings(self) -> Iterator[Path]:
-        """The current versions of the other stores in the cache folder."""
+        """The current versions of the other stores in the cache folder that may have the same clips."""
         try:
             folders = sorted(path for path in self.cache.iterdir() if path != self.folder.path)
         except OSError:
             return
         for path in folders:
             version = StoreFolder(path).current()
-            if version is not None:
+            if version is not None and self._may_share(version):
                 yield version
+
+    def _may_share(self, version: Path) -> bool:
+        """Whether a version has features, and is not of other clips of the same data set."""
+        try:
+            content = json.loads((version / MANIFEST_FILE).read_bytes())
+            if content["format_version"] == PARTS_FORMAT_VERSION:
+                return False
+            part = content["settings"]["data"].get("part")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return True  # opening it says what is wrong
+        own = self.settings["data"].get("part")
+        return own is None or part in (None, own)
 
 
 @dataclass
@@ -165,11 +178,11 @@ def cache_folders(config: DataConfig) -> list[tuple[Path, str | None]]:
     `cache_dir` if it is set. Otherwise `cached_features` in the data set's folder, and the user's cache folder for
     data sets that cannot be written to.
     """
-    root = os.path.realpath(config.dataset_path)
+    root = os.path.realpath(config.dataset_folder)
     if config.cache_dir is not None:
         return [(Path(os.path.abspath(os.path.expanduser(config.cache_dir))), root)]
     return [
-        (Path(os.path.abspath(config.dataset_path)) / FOLDER_IN_DATA_SET, None),
+        (Path(os.path.abspath(config.dataset_folder)) / FOLDER_IN_DATA_SET, None),
         (user_cache_folder(), root),
     ]
 
@@ -180,11 +193,15 @@ def user_cache_folder() -> Path:
     return Path(base) / "myxtts" / FOLDER_IN_DATA_SET
 
 
-def settings_of(config: DataConfig, entries: Sequence[ColumnEntry], root: str | None) -> Settings:
+def settings_of(
+    config: DataConfig, entries: Sequence[ColumnEntry], root: str | None, part: PartNumber | None = None
+) -> Settings:
     """The settings of the store that a configuration asks for. `root` is the data set's folder if the store lies
     outside of it; a store inside moves with its data set."""
     settings = {entry.section: entry.fingerprint(config) for entry in entries}
     settings["data"] = {"root": root, "sets": metadata_sets(config)}
+    if part is not None:
+        settings["data"]["part"] = part
     if config.data_layout != "auto":
         settings["data"]["layout"] = config.data_layout
     return json.loads(json.dumps(settings))  # as a manifest gives them back
@@ -197,8 +214,30 @@ def fingerprint(settings: Settings) -> str:
 
 
 def store_folders(config: DataConfig) -> list[StoreFolder]:
-    """Where the store of a configuration is or would be, the preferred place first."""
+    """Where the store of a configuration is or would be, in parts or not, the preferred place first."""
+    if config.in_parts:
+        return [StoreFolder(cache / fingerprint(settings)) for cache, settings in parts_candidates(config)]
     return [target.folder for target in Target.candidates(config)]
+
+
+def parts_candidates(config: DataConfig) -> list[tuple[Path, Settings]]:
+    """Where the manifest of a store in parts may be, the preferred place first: a cache folder of the first data set;
+    and its settings there: what the clips are, of which splits, and what their features are made with."""
+    members = config.for_each_data_set()
+    entries = columns_of(config)
+    found = []
+    for cache, root in cache_folders(members[0]):
+        roots = [root] if len(members) == 1 else [os.path.realpath(path) for path in config.dataset_paths]
+        data_sets = [settings_of(one, entries, place) for one, place in zip(members, roots, strict=True)]
+        settings = dict(data_sets[0]) | {
+            "data": {
+                "data_sets": [one["data"] for one in data_sets],
+                "max_clips_per_part": config.max_clips_per_part,
+                "splits": [config.train_split, config.val_split, config.split_seed],
+            }
+        }
+        found.append((cache, settings))
+    return found
 
 
 def _refuse_unwanted_rebuild(target: Target, config: DataConfig, others: list[Settings]) -> None:
