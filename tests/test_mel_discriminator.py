@@ -118,3 +118,16 @@ def test_a_resumed_judged_run_takes_the_same_steps() -> None:
     again(batch(seed=1))
     for one, two in zip(weights_of(step.objective.model), weights_of(again.objective.model), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_the_judgements_of_shares_add_up_to_that_of_the_batch() -> None:
+    one = objective()
+    one.enter(1)
+    given = batch(clips=5, frames=90)
+    known = {"all_index": tf.range(5), "all_mel_lengths": given["mel_lengths"]}
+    known["all_token_lengths"] = given["token_lengths"]
+    shares = []
+    for places in ([0, 2, 4], [1, 3]):
+        part = {name: tf.gather(value, places) for name, value in given.items()}
+        shares.append(adversarial(one, {**part, **known, "place": tf.constant(places)}))
+    np.testing.assert_allclose(np.sum(shares, axis=0), adversarial(one, given), rtol=1e-5)
