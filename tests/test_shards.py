@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -229,8 +230,7 @@ def test_a_ray_cluster_that_is_not_there_is_one_line(run_myxtts, corpus):
 
 
 RAY = """
-import os, signal, sys, threading, time
-import psutil
+import json, os, signal, sys, threading, time
 from pathlib import Path
 from myxtts.config.config import DataConfig
 from myxtts.data.clips.metadata import read_metadata
@@ -238,7 +238,6 @@ from myxtts.data.precompute import precompute
 from myxtts.data.ray_shards import compute_shards
 def kill_one():
     # The worker of Ray that has a shard, as soon as that has a mel: its lock says which process it is.
-    import json
     while True:
         for journal in Path(sys.argv[2]).glob("*/shards/*/mel.journal"):
             if journal.stat().st_size:
@@ -257,10 +256,10 @@ if __name__ == "__main__":
 
 @needs_ray
 @pytest.mark.soak
-def test_ray_gives_the_bytes_of_one_machine_though_a_worker_is_killed(tmp_path, python):
+def test_ray_gives_the_bytes_of_one_machine_though_a_worker_is_killed(tmp_path):
     corpus = make_corpus(tmp_path / "data", clips=400)
     (tmp_path / "by_ray.py").write_text(RAY)
-    command = [python, str(tmp_path / "by_ray.py"), str(corpus), str(tmp_path / "ray")]
+    command = [sys.executable, str(tmp_path / "by_ray.py"), str(corpus), str(tmp_path / "ray")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     killed, given_up, result = done.stdout.splitlines()

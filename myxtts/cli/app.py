@@ -29,6 +29,7 @@ from myxtts.cli import (
     prepare,
     profile,
     serve,
+    serve_data,
     split,
     synthesize,
     text,
@@ -60,6 +61,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         check_data.check_data,
         precompute.precompute,
         verify_cache.verify_cache,
+        serve_data.serve_data,
         text.text,
     ),
     "Voice": (

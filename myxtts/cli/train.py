@@ -19,7 +19,7 @@ from myxtts.cli.options import (
     run_option,
     write_config,
 )
-from myxtts.cli.output import StageProgress, console, emit, say
+from myxtts.cli.output import PRIVATE_NETWORK, StageProgress, console, emit, say
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
@@ -48,6 +48,12 @@ def train(
         Path | None, run_option(help="Start with the weights of this checkpoint, e.g. of another voice.")
     ] = None,
     vocoder: VocoderOption = "auto",
+    data_service: Annotated[
+        str | None,
+        data_option(
+            metavar="HOST:PORT,…", help="Loaders on other machines (serve-data), with --preprocessing-mode runtime."
+        ),
+    ] = None,
 ) -> None:
     """Train a voice. Without a configuration, settings are chosen for this machine.
 
@@ -76,6 +82,8 @@ def train(
         if init_from is not None:
             initial = read_checkpoint(init_from)
 
+    if data_service is not None:
+        sets["data_service"] = [address.strip() for address in data_service.split(",")]
     resolved = resolve_for_machine(given, check, **sets)
     _run(resolved, resume, initial, auto_batch, save_config, vocoder)
 
@@ -98,6 +106,8 @@ def _run(
     config = resolved.config
     say(f"layout {resolved.dataset.metadata.layout}")
     say(_choice(resolved))
+    if config.data.data_service:
+        say(f"batches are loaded by {', '.join(config.data.data_service)}: {PRIVATE_NETWORK}")
     # A run that is resumed keeps its batches.
     if auto_batch and not (resume and RunFolder(config.training.checkpoint_dir).checkpoints()):
         with StageProgress() as progress:

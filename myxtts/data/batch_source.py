@@ -22,7 +22,6 @@ from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
-from myxtts.data.store.target import fingerprint
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import DataError
 from myxtts.text import TextSettings
@@ -39,12 +38,14 @@ class BatchSource:
         plan: which clips make which batch.
         config: the data section in use.
         table: where the clips' features lie.
+        exact: in runtime mode, compute every feature as the store would have it, bit for bit: through Python.
     """
 
     clips: FeatureStore | RuntimeClips
     plan: BatchPlan
     config: DataConfig
     table: ClipTable
+    exact: bool = False
 
     @classmethod
     def build(cls, prepared: PreparedData, config: DataConfig, split: Split) -> BatchSource:
@@ -56,12 +57,8 @@ class BatchSource:
         clips: FeatureStore | RuntimeClips
         if prepared.store is not None:
             clips, metadata = prepared.store, prepared.metadata
-            # Not the store's own: a column that batches do not have should not keep a run from being continued.
-            settings = prepared.store.manifest.settings
-            source = fingerprint({section: settings[section] for section in ("mel", "text", "data")})
         else:
             clips, metadata = prepared.runtime_clips
-            source = "runtime"
         rows = metadata.rows(split)
         if not len(rows):
             raise DataError(f"the {split} split has no usable clip")
@@ -75,12 +72,12 @@ class BatchSource:
             max_mel_frames=config.max_mel_frames,
             max_tokens=config.max_tokens,
             long_clips=config.long_clips,
-            source=source,
+            source=prepared.plan_source,
         )
         for reason, count in plan.skipped_because.items():
             logger.warning("%s clips of the %s split are left out: over %s", f"{count:,}", split, reason)
         table = ClipTable.build(clips, rows, TextSettings.from_config(config).extra_languages)
-        return cls(clips, plan, config, table)
+        return cls(clips, plan, config, table, exact=prepared.stands_for is not None)
 
     def dataset(self, order: BatchOrder | None = None, **changes: Any) -> tf.data.Dataset:
         """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches.
@@ -98,7 +95,7 @@ class BatchSource:
                 ask_ahead(dataset, self.clips, self.plan, order)
             return dataset
 
-        if not self.config.use_tf_native_loading:
+        if self.exact or not self.config.use_tf_native_loading:
             return through(self.python_loader())
         try:
             return through(self.native_loader())
@@ -137,7 +134,9 @@ class BatchSource:
     def python_loader(self) -> PythonLoader:
         """Loads through Python, a batch per call."""
         settings = MelSettings.from_config(self.config)
-        return PythonLoader(self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames)
+        return PythonLoader(
+            self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames, self.exact
+        )
 
     @property
     def reference_frames(self) -> int:

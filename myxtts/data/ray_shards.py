@@ -112,8 +112,10 @@ def _connected(address: str | None, cpus: int) -> Iterator[Any]:
         settings["address"] = address
     try:
         ray.init(**settings)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--ray {address or ''}: {_first_line(error)}") from None
+    except Exception as error:  # of many types; what it says is for people
+        ray.shutdown()
+        what = "Ray cannot be started here" if address is None else f"--ray {address}"
+        raise UsageError(f"{what}: {_first_line(error)}") from None
     try:
         yield ray
     finally:

@@ -37,6 +37,8 @@ class PythonLoader:
         settings: what a mel is.
         mel_dtype: type of the mels in a batch, `float16` or `float32`.
         reference_frames: frames of `reference_mel`; 0 for none.
+        exact: take references of audio files from the mel of the whole clip, as a store has it. Otherwise only their
+            own samples are read, and the first and the last frames are slightly different.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class PythonLoader:
         settings: MelSettings,
         mel_dtype: str,
         reference_frames: int = 0,
+        exact: bool = False,
     ) -> None:
         self._clips = clips
         self._table = table
         self._settings = settings
         self._mel_dtype = np.dtype(mel_dtype)
         self._reference_frames = reference_frames
+        self._exact = exact
         # What `_load` returns, in its order: the type, and the shape of one place.
         mel = tf.as_dtype(self._mel_dtype)
         self._outputs: dict[str, tuple[tf.DType, list[int | None]]] = {
@@ -72,7 +76,7 @@ class PythonLoader:
         values = tf.numpy_function(self._load, inputs, [dtype for dtype, _ in self._outputs.values()])
         batch = dict(zip(self._outputs, values, strict=True))
         for name, (_, shape) in self._outputs.items():
-            batch[name].set_shape([request["rows"].shape[0], *shape])
+            batch[name].set_shape([None, *shape])  # a batch has as many places as its bucket
         return batch
 
     def _load(
@@ -126,4 +130,6 @@ class PythonLoader:
         if isinstance(self._clips, FeatureStore):
             return self._clips.mel(row)[frames]
         audio = self._clips.read_samples(row, self._settings, np.float32)
+        if self._exact:
+            return log_mel(audio, self._settings)[frames]
         return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)

@@ -94,6 +94,15 @@ class ColumnsBuild:
             on_progress=lambda done, rows: progress.advance(done, rows * seconds_per_row),
         )
 
+    def missing(self, place: BuildPlace) -> dict[str, np.ndarray]:
+        """By column, the positions in the plan of the clips that would have to be computed there."""
+        plan = self.job.plan
+        with disk_errors(self.target.folder.path):
+            return {
+                entry.name: self._builder(entry, column, plan, place).survey().missing
+                for entry, column in self._columns()
+            }
+
     def _build_column(
         self, entry: ColumnEntry, builder: ColumnBuilder, plan: ClipList, pool: WorkerPool
     ) -> BuiltColumn:

@@ -18,7 +18,7 @@ import numpy as np
 
 from myxtts.data.store.builder import BuildPlace, ColumnsBuild
 from myxtts.data.store.columns import COLUMNS
-from myxtts.data.store.folder import SALVAGE, SHARDS, StoreFolder, disk_errors
+from myxtts.data.store.folder import SALVAGE, SHARDS, StoreFolder
 from myxtts.data.store.format import FailedClip
 from myxtts.data.store.job import ClipList
 from myxtts.data.store.records import RECORD
@@ -145,12 +145,7 @@ class ShardBuilder(ColumnsBuild):
         Other shards do not count: whatever they have done, a block stays the same.
         """
         plan, store = self.job.plan, self.target.folder
-        place = BuildPlace(store.building, store.salvage)
-        with disk_errors(store.path):
-            missing = {
-                entry.name: self._builder(entry, column, plan, place).survey().missing
-                for entry, column in self._columns()
-            }
+        missing = self.missing(BuildPlace(store.building, store.salvage))
         block = shard.block(np.unique(np.concatenate([np.zeros(0, np.int64), *missing.values()])))
         chosen = {name: np.intersect1d(rows, block) for name, rows in missing.items()}
         return {name: plan.only(rows) for name, rows in chosen.items() if len(rows)}
