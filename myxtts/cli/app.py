@@ -28,6 +28,7 @@ from myxtts.cli import (
     precompute,
     prepare,
     profile,
+    say,
     serve,
     serve_data,
     split,
@@ -52,7 +53,7 @@ app = typer.Typer(
 )
 
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Start here": (demo.demo,),
+    "Start here": (say.say, demo.demo),
     "Configuration": (config.create_config, config.show_config),
     "Data": (
         make_corpus.make_corpus,

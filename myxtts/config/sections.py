@@ -361,6 +361,18 @@ class TrainingConfig(Section):
         lt=1,
         description="Decay of the averaged weights that synthesis uses; lower in short runs; none: no average",
     )
+    mel_adversarial_share: Float = Field(
+        0.6,
+        ge=0,
+        le=1,
+        description=(
+            "Share of the steps, the last ones, in which a discriminator judges the mels of the regression decoder; "
+            "runs of fewer than 2,000 steps have none"
+        ),
+    )
+    mel_adversarial_weight: Float = Field(
+        0.2, ge=0, description="Weight of that discriminator beside the distance from the recording"
+    )
     freeze_alignment_after: Int | None = Field(
         None,
         ge=1,

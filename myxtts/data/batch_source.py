@@ -19,6 +19,7 @@ from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
@@ -38,6 +39,7 @@ class BatchSource:
         plan: which clips make which batch.
         config: the data section in use.
         table: where the clips' features lie.
+        share: which places of every batch are loaded, where several processes train together.
         exact: in runtime mode, compute every feature as the store would have it, bit for bit: through Python.
     """
 
@@ -45,6 +47,7 @@ class BatchSource:
     plan: BatchPlan
     config: DataConfig
     table: ClipTable
+    share: Share = WHOLE
     exact: bool = False
 
     @classmethod
@@ -92,7 +95,7 @@ class BatchSource:
         def through(loader: BatchLoader) -> tf.data.Dataset:
             dataset = create_dataset(loader, self.plan, settings, order)
             if settings.overlap and isinstance(self.clips, FeatureStore):
-                ask_ahead(dataset, self.clips, self.plan, order)
+                ask_ahead(dataset, self.clips, self.plan, order, share=self.share)
             return dataset
 
         if self.exact or not self.config.use_tf_native_loading:
@@ -129,13 +132,20 @@ class BatchSource:
             mel_dtype=self.config.mel_dtype,
             on_device=self.config.feature_device == "accelerator",
             reference_frames=self.reference_frames,
+            share=self.share,
         )
 
     def python_loader(self) -> PythonLoader:
         """Loads through Python, a batch per call."""
         settings = MelSettings.from_config(self.config)
         return PythonLoader(
-            self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames, self.exact
+            self.clips,
+            self.table,
+            settings,
+            self.config.mel_dtype,
+            self.reference_frames,
+            self.share,
+            self.exact,
         )
 
     @property

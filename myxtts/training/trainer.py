@@ -18,6 +18,7 @@ from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.training.base_trainer import Trainer
+from myxtts.training.cluster import Rank
 from myxtts.training.objective import SpeechObjective
 from myxtts.training.progress import Observer
 from myxtts.training.run_log import MelToAudio
@@ -48,6 +49,7 @@ class XTTSTrainer(Trainer):
             `read_checkpoint` returned.
         observer: is told how the run goes; None logs it.
         vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
+        rank: which of the processes that train together this is (docs/scaling.md); None: it trains alone.
 
     Raises:
         UsageError: the folder holds another run, or the device cannot be used.
@@ -63,6 +65,7 @@ class XTTSTrainer(Trainer):
         init_from: str | os.PathLike[str] | Checkpoint | None = None,
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
+        rank: Rank | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -72,6 +75,7 @@ class XTTSTrainer(Trainer):
             init_from=init_from,
             observer=observer,
             vocoder=vocoder,
+            rank=rank,
         )
 
     def prepare_datasets(
@@ -92,7 +96,7 @@ class XTTSTrainer(Trainer):
         """
         with self._closed_on_error():
             dataset = dataset or LJSpeechDataset(None, self.config)
-            prepared = dataset.prepare(progress, self.config, beside=True)
+            prepared = dataset.prepare(progress, self.config, beside=self._collective is None)
             if prepared.precomputed is not None:
                 mels = prepared.precomputed.columns["mel"]
                 self.monitor.log_cache_use(mels.reused, mels.computed)
@@ -123,4 +127,4 @@ class XTTSTrainer(Trainer):
         return {"train": computed, "val": BatchSource.build(before, config, "val")}
 
     def _objective(self, data: TrainingData) -> SpeechObjective:
-        return SpeechObjective(self.model, self.config)
+        return SpeechObjective(self.model, self.config, data.total_steps(self.config.training))

@@ -22,9 +22,11 @@ from myxtts.data.batches.clip_table import (
     TOKEN_LENGTH,
     TOKEN_OFFSET,
     ClipTable,
+    TableInGraph,
 )
 from myxtts.data.batches.order import keys
 from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.store import FeatureStore
 
 
@@ -37,6 +39,7 @@ class PythonLoader:
         settings: what a mel is.
         mel_dtype: type of the mels in a batch, `float16` or `float32`.
         reference_frames: frames of `reference_mel`; 0 for none.
+        share: which places of a batch are loaded.
         exact: take references of audio files from the mel of the whole clip, as a store has it. Otherwise only their
             own samples are read, and the first and the last frames are slightly different.
     """
@@ -48,6 +51,7 @@ class PythonLoader:
         settings: MelSettings,
         mel_dtype: str,
         reference_frames: int = 0,
+        share: Share = WHOLE,
         exact: bool = False,
     ) -> None:
         self._clips = clips
@@ -55,6 +59,7 @@ class PythonLoader:
         self._settings = settings
         self._mel_dtype = np.dtype(mel_dtype)
         self._reference_frames = reference_frames
+        self._share = share
         self._exact = exact
         # What `_load` returns, in its order: the type, and the shape of one place.
         mel = tf.as_dtype(self._mel_dtype)
@@ -69,6 +74,10 @@ class PythonLoader:
         }
         if reference_frames:
             self._outputs["reference_mel"] = (mel, [reference_frames, settings.n_mels])
+        self._in_graph: TableInGraph | None = None
+        if not share.is_whole:
+            with tf.device("/CPU:0"):
+                self._in_graph = TableInGraph(table, share)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
@@ -76,13 +85,15 @@ class PythonLoader:
         values = tf.numpy_function(self._load, inputs, [dtype for dtype, _ in self._outputs.values()])
         batch = dict(zip(self._outputs, values, strict=True))
         for name, (_, shape) in self._outputs.items():
-            batch[name].set_shape([None, *shape])  # a batch has as many places as its bucket
-        return batch
+            batch[name].set_shape([None, *shape])
+        return batch if self._in_graph is None else batch | self._in_graph.whole_batch(request)
 
     def _load(
         self, rows: np.ndarray, size: np.int32, frames: np.int32, tokens: np.int32, draw: np.uint64
     ) -> list[np.ndarray]:
-        rows = rows[:size]
+        whole = size
+        rows = self._share.take(rows[:whole])
+        size = len(rows)
         clips = self._table.values[rows]  # row -1, an empty place, is the table's last
         text = np.zeros((size, tokens), np.int32)
         mel = np.full((size, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
@@ -99,22 +110,24 @@ class PythonLoader:
         speaker, language = clips[:, SPEAKER].astype(np.int32), clips[:, LANGUAGE].astype(np.int32)
         loaded = [text, token_lengths, speaker, language, rows, mel, mel_lengths]
         if self._reference_frames:
-            loaded.append(self._load_references(rows, clips, int(draw)))
+            loaded.append(self._load_references(clips, int(draw), int(whole)))
         return loaded
 
-    def _load_references(self, rows: np.ndarray, clips: np.ndarray, draw: int) -> np.ndarray:
+    def _load_references(self, clips: np.ndarray, draw: int, whole: int) -> np.ndarray:
         """As `TableInGraph.references`, and the crops themselves."""
-        count, frames = len(rows), self._reference_frames
-        drawn = (keys(draw, 2 * count) >> np.uint64(1)).astype(np.int64)
+        count, frames = len(clips), self._reference_frames
+        places = self._share.places(whole)
+        drawn = (keys(draw, 2 * whole + self._share.ranks) >> np.uint64(1)).astype(np.int64)
+        which, where = drawn[places], drawn[whole + places]
         crops = np.full((count, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
         for place in range(count):
             members = clips[place, MEMBERS]
             if members == 0:
                 continue
-            other = (clips[place, MEMBER] + 1 + drawn[place] % max(members - 1, 1)) % members
+            other = (clips[place, MEMBER] + 1 + which[place] % max(members - 1, 1)) % members
             row = self._table.members[clips[place, FIRST_MEMBER] + other]
             length = self._table.values[row, MEL_LENGTH]
-            first = drawn[count + place] % max(length - frames + 1, 1)
+            first = where[place] % max(length - frames + 1, 1)
             crops[place] = self._crop(int(row), (first + np.arange(frames)) % length)
         return crops
 
