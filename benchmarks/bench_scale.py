@@ -2,11 +2,14 @@
 
     .venv/bin/python benchmarks/bench_scale.py [--parts processes] [--quick] [--json scale.json]
 
-Each part is a function here, and prints a table of its own.
+Each part is a function here or in `scaling/`, and prints a table of its own.
 
 - processes: `myxtts train` with one process, and with `--devices 2` on the same CPUs: the same batches, the same
   cores in all (one process has both, two have one each). What two take longer is what the sum and the second process
   cost; with a GPU for each, the computing would be halved instead. CPU is that of all processes, from start to end.
+- shards: a store computed by one pool of workers, in shards that are merged, and by Ray.
+- progressive: how long steps wait for batches before a store takes over, at the change, and after.
+- service: runtime batches loaded by the trainer, and by a loader beside it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from typing import Any
 
 from common import describe_machine, parser, print_table, write_json
 from loading.data import write_audio
+from scaling.progressive import progressive
+from scaling.service import service
+from scaling.shards import shards
 
 from myxtts.audio.mel import MelSettings
 
@@ -106,7 +112,7 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-PARTS: dict[str, Part] = {"processes": processes}
+PARTS: dict[str, Part] = {"processes": processes, "shards": shards, "progressive": progressive, "service": service}
 
 
 if __name__ == "__main__":

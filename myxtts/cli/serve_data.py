@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def serve_data(
     reached_at = host or socket.gethostname()
     kept = serve_batches(port, reached_at)
     emit({"address": f"{reached_at}:{port}", "ports": [port, port + 1]}, lambda out: None)
+    sys.stdout.flush()  # whoever started it waits for this
     say(f"loading for trainers with --data-service {reached_at}:{port}: {PRIVATE_NETWORK}")
     threading.Event().wait()
     del kept

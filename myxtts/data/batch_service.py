@@ -34,7 +34,8 @@ _OUT_OF_ORDER = "a loader gave a batch out of order"
 # What the service says of loaders that are gone, or that know nothing of this run because they were started again.
 _INTERRUPTED = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 _FORGOTTEN = ("iteration client", "iteration_client", "Dataset id", "dataset id", "task ", "Task ")
-_MOST_IN_A_ROW = 20
+_MOST_IN_A_ROW = 60
+_PAUSE_SECONDS = 1.0  # before it is tried again: a loader may not know its worker yet
 _CONNECT_SECONDS = 5.0
 _SILENT_SECONDS = 20.0
 
@@ -195,7 +196,11 @@ class ServedBatches:
                     failures += 1
                     if not _by_loader(error) or failures > _MOST_IN_A_ROW:
                         raise
-                    logger.warning("a loader was started again; batch %s is asked for again", f"{given:,}")
+                    if failures == 1:
+                        logger.warning("a loader was started again; batch %s is asked for again", f"{given:,}")
+                    else:
+                        time.sleep(_PAUSE_SECONDS)
+                    logger.debug("loaders: %s", error)
                     batches = iter(self._create(self._after(given), given))
                     continue
                 if batch is None:

@@ -8,7 +8,6 @@ are used, a thread opens the store and loads the first batch of the next.
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,16 +15,55 @@ from typing import Any
 
 import tensorflow as tf
 
+from myxtts.config.config import DataConfig
 from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.plan import BatchOrder
+from myxtts.data.batches.position import Position
 from myxtts.data.clips.metadata import Split
+from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.modes import PreparedData, minutes_text, prepare
 from myxtts.errors import MyXTTSError
 
-logger = logging.getLogger(__name__)
-
 Batch = Mapping[str, tf.Tensor]
+
+_SPLITS: tuple[Split, ...] = ("train", "val")
+
+
+def batches_of_run(
+    dataset: LJSpeechDataset,
+    prepared: PreparedData,
+    config: DataConfig,
+    position: Position | None,
+    say: Callable[[str], None],
+) -> tuple[BatchSource, BatchSource]:
+    """The training and the validation batches of a run: of the store, or of computed features until it is there.
+
+    Args:
+        dataset: the data set.
+        prepared: as `dataset.prepare` gave it.
+        config: how it is loaded.
+        position: where a run continues; None for a new one.
+        say: is told in one line when and why features are computed.
+
+    Raises:
+        DataError: no clip of a split can be used.
+    """
+    batches = [BatchSource.build(prepared, config, split) for split in _SPLITS]
+    if prepared.building is not None:
+        say(f"features are computed while training: {prepared.reason}")
+        store = StoreToCome(prepared, prepared.building, say)
+        batches = [ProgressiveSource.of(one, split, store) for one, split in zip(batches, _SPLITS, strict=True)]
+    elif position is not None and prepared.store is not None and position.plan.hash != batches[0].plan.hash:
+        # It may have been begun without the store, whose clips then turned out to be others.
+        settings = prepared.store.manifest.settings
+        before = PreparedData("runtime", "the store has other clips", dataset.metadata, config, stands_for=settings)
+        computed = BatchSource.build(before, config, "train")
+        if computed.plan.hash == position.plan.hash:
+            say("features are computed while training: the store gives other batches than this run was begun with")
+            batches = [computed, BatchSource.build(before, config, "val")]
+    train, validation = batches
+    return train, validation
 
 
 class StoreToCome:

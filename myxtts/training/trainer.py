@@ -9,11 +9,8 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_service import ServedSource
-from myxtts.data.batch_source import BatchSource
-from myxtts.data.clips.metadata import Split
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.data.modes import PreparedData
-from myxtts.data.progressive import ProgressiveSource, StoreToCome
+from myxtts.data.progressive import batches_of_run
 from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
@@ -26,9 +23,6 @@ from myxtts.training.training_data import TrainingData
 
 if TYPE_CHECKING:
     from myxtts.data.precompute import WorkProgress
-
-
-_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 class XTTSTrainer(Trainer):
@@ -101,30 +95,12 @@ class XTTSTrainer(Trainer):
                 mels = prepared.precomputed.columns["mel"]
                 self.monitor.log_cache_use(mels.reused, mels.computed)
             self._origin = prepared.metadata.origin()
-            batches = self._batches(dataset, prepared)
-            if prepared.building is not None:
-                self._building = prepared.building
-                self.observer.message(f"features are computed while training: {prepared.reason}")
-                store = StoreToCome(prepared, prepared.building, self.observer.message)
-                batches = {split: ProgressiveSource.of(source, split, store) for split, source in batches.items()}
+            self._building = prepared.building
+            position = None if self._restored is None else self._restored.run.position
+            train, validation = batches_of_run(dataset, prepared, self.config.data, position, self.observer.message)
             if self.config.data.data_service:
-                batches["train"] = ServedSource.of(batches["train"], self.config.data.data_service)
-            train = self._begin(batches["train"])
-            return train, batches["val"].dataset(shuffle=False, epochs=1)
-
-    def _batches(self, dataset: LJSpeechDataset, prepared: PreparedData) -> dict[Split, BatchSource]:
-        """The batches of both splits; of the store, unless the run was begun without it and only goes on without."""
-        config, position = self.config.data, None if self._restored is None else self._restored.run.position
-        batches = {split: BatchSource.build(prepared, config, split) for split in _SPLITS}
-        if position is None or prepared.store is None or batches["train"].plan.hash == position.plan.hash:
-            return batches
-        settings = prepared.store.manifest.settings
-        before = PreparedData("runtime", "the store has other clips", dataset.metadata, config, stands_for=settings)
-        computed = BatchSource.build(before, config, "train")
-        if computed.plan.hash != position.plan.hash:
-            return batches  # and the caller says what has changed
-        self.observer.message("the store gives other batches than this run was begun with: features are computed")
-        return {"train": computed, "val": BatchSource.build(before, config, "val")}
+                train = ServedSource.of(train, self.config.data.data_service)
+            return self._begin(train), validation.dataset(shuffle=False, epochs=1)
 
     def _objective(self, data: TrainingData) -> SpeechObjective:
         return SpeechObjective(self.model, self.config, data.total_steps(self.config.training))
