@@ -30,6 +30,7 @@ from myxtts.cli import (
     profile,
     say,
     serve,
+    serve_data,
     split,
     synthesize,
     text,
@@ -61,6 +62,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         check_data.check_data,
         precompute.precompute,
         verify_cache.verify_cache,
+        serve_data.serve_data,
         text.text,
     ),
     "Voice": (

@@ -20,7 +20,7 @@ from myxtts.cli.options import (
     run_option,
     write_config,
 )
-from myxtts.cli.output import StageProgress, console, emit, say
+from myxtts.cli.output import PRIVATE_NETWORK, StageProgress, console, emit, say
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
@@ -63,6 +63,12 @@ def train(
     start_timeout: Annotated[
         float, run_option(help="Seconds in which all processes that train together must have come.")
     ] = START_TIMEOUT,
+    data_service: Annotated[
+        str | None,
+        data_option(
+            metavar="HOST:PORT,…", help="Loaders on other machines (serve-data), with --preprocessing-mode runtime."
+        ),
+    ] = None,
 ) -> None:
     """Train a voice. Without a configuration, settings are chosen for this machine.
 
@@ -91,9 +97,13 @@ def train(
         if init_from is not None:
             initial = read_checkpoint(init_from)
 
+    if data_service is not None:
+        sets["data_service"] = [address.strip() for address in data_service.split(",")]
     resolved = resolve_for_machine(given, check, **sets)
     say(f"layout {resolved.dataset.metadata.layout}")
     say(_choice(resolved))
+    if loaders := resolved.config.data.data_service:
+        say(f"batches are loaded by {', '.join(loaders)}: {PRIVATE_NETWORK}")
     # A run that is resumed keeps its batches.
     if auto_batch and not (resume and RunFolder(resolved.config.training.checkpoint_dir).checkpoints()):
         _choose_batches(resolved, 1 if together is None else len(together.addresses))

@@ -14,6 +14,7 @@ import tensorflow as tf
 import xxhash
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.share import Share
@@ -88,6 +89,7 @@ class Trainer:
         self._train: tf.data.Dataset | None = None
         self._source: BatchSource | SegmentSource | None = None
         self._origin: dict[str, Any] = {}
+        self._building: BackgroundBuild | None = None
         with self._closed_on_error():
             self.device = prepare_device(config.training, rank)
             self._collective = None if rank is None else Collective(rank)
@@ -200,6 +202,8 @@ class Trainer:
         """Releases the run's folder. `train` does this at its end; call it only if you do not train."""
         self._closed = True
         self.monitor.stop_sampling()
+        if self._building is not None:
+            self._building.close()
         self.folder.close()
 
     @contextmanager

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.batch_service import ServedSource
 from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.progressive import batches_of_run
 from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
@@ -88,13 +90,17 @@ class XTTSTrainer(Trainer):
         """
         with self._closed_on_error():
             dataset = dataset or LJSpeechDataset(None, self.config)
-            prepared = dataset.prepare(progress, self.config)
+            prepared = dataset.prepare(progress, self.config, beside=self._collective is None)
             if prepared.precomputed is not None:
                 mels = prepared.precomputed.columns["mel"]
                 self.monitor.log_cache_use(mels.reused, mels.computed)
             self._origin = prepared.metadata.origin()
-            train = self._begin(dataset.batches("train", self.config))
-            return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
+            self._building = prepared.building
+            position = None if self._restored is None else self._restored.run.position
+            train, validation = batches_of_run(dataset, prepared, self.config.data, position, self.observer.message)
+            if self.config.data.data_service:
+                train = ServedSource.of(train, self.config.data.data_service)
+            return self._begin(train), validation.dataset(shuffle=False, epochs=1)
 
     def _objective(self, data: TrainingData) -> SpeechObjective:
         return SpeechObjective(self.model, self.config, data.total_steps(self.config.training))

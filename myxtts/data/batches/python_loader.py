@@ -41,6 +41,8 @@ class PythonLoader:
         mel_dtype: type of the mels in a batch, `float16` or `float32`.
         reference_frames: frames of `reference_mel`; 0 for none.
         share: which places of a batch are loaded.
+        exact: take references of audio files from the mel of the whole clip, as a store has it. Otherwise only their
+            own samples are read, and the first and the last frames are slightly different.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class PythonLoader:
         mel_dtype: str,
         reference_frames: int = 0,
         share: Share = WHOLE,
+        exact: bool = False,
     ) -> None:
         self._clips = clips
         self._table = table
@@ -58,6 +61,7 @@ class PythonLoader:
         self._mel_dtype = np.dtype(mel_dtype)
         self._reference_frames = reference_frames
         self._share = share
+        self._exact = exact
         # What `_load` returns, in its order: the type, and the shape of one place.
         mel = tf.as_dtype(self._mel_dtype)
         self._outputs: dict[str, tuple[tf.DType, list[int | None]]] = {
@@ -153,4 +157,6 @@ class PythonLoader:
         if isinstance(self._clips, FeatureStore):
             return self._clips.mel_data[clip[MEL_OFFSET] + frames]
         audio = self._clips.read_samples(row, self._settings, np.float32)
+        if self._exact:
+            return log_mel(audio, self._settings)[frames]
         return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)
