@@ -23,6 +23,8 @@ def outputs(**values):
         "alignment": np.array([[0, 1], [0, -1]], np.int32),
         "token_mask": np.array([[[1], [1]], [[1], [0]]], np.float32),
         "frame_mask": np.array([[[1], [1]], [[1], [0]]], np.float32),
+        "tokens": np.float32(3),
+        "frames": np.float32(3),
         **values,
     }
     return Outputs(**{name: tf.constant(value) for name, value in filled.items()})
@@ -78,11 +80,11 @@ def test_the_mapping_changes_no_bit_of_the_formulas(decoder):
     random = np.random.default_rng(0)
     mels = {name: random.normal(size=(2, 2, 2)) for name in ("mel", "mean", "prediction", "target")}
     one = outputs(**{name: mel.astype(np.float32) for name, mel in mels.items()})
-    prior = masked_mean(0.5 * tf.square(one.mel - one.mean), one.frame_mask)
+    prior = masked_mean(0.5 * tf.square(one.mel - one.mean), one.frame_mask, one.frames)
     error = one.prediction - one.target
-    error = masked_mean(tf.square(error) if decoder == "flow" else tf.abs(error), one.frame_mask)
+    error = masked_mean(tf.square(error) if decoder == "flow" else tf.abs(error), one.frame_mask, one.frames)
     log_durations = tf.math.log(tf.maximum(tf.cast(one.durations, tf.float32), 1.0))
-    duration = masked_mean(tf.square(one.log_durations - log_durations)[:, :, None], one.token_mask)
+    duration = masked_mean(tf.square(one.log_durations - log_durations)[:, :, None], one.token_mask, one.tokens)
     found = [value.numpy() for value in compute_losses(one, {}, decoder).values()]
     assert found == [value.numpy() for value in (prior + error + duration, prior, error, duration)]
 
@@ -98,15 +100,15 @@ def test_an_added_loss_counts_by_its_weight_and_sees_the_batch(monkeypatch):
 def test_a_masked_mean_does_not_see_what_is_masked(junk):
     values = np.array([[[1.0, 3.0], [junk, junk]]], np.float32)
     mask = np.array([[[1], [0]]], np.float32)
-    assert masked_mean(tf.constant(values), tf.constant(mask)) == 2
+    assert masked_mean(tf.constant(values), tf.constant(mask), 1.0) == 2
 
 
 def test_a_masked_mean_of_nothing_is_zero():
-    assert masked_mean(tf.ones([1, 2, 2]), tf.zeros([1, 2, 1])) == 0
+    assert masked_mean(tf.ones([1, 2, 2]), tf.zeros([1, 2, 1]), 0.0) == 0
 
 
 def test_junk_in_the_padding_has_no_gradient():
     values = tf.Variable([[[1.0], [np.inf]]])
     with tf.GradientTape() as tape:
-        mean = masked_mean(values, tf.constant([[[1.0], [0.0]]]))
+        mean = masked_mean(values, tf.constant([[[1.0], [0.0]]]), 1.0)
     np.testing.assert_array_equal(tape.gradient(mean, values), [[[1.0], [0.0]]])

@@ -30,7 +30,7 @@ def test_an_added_loss_is_trained_logged_drawn_and_validated(
 ) -> None:
     def loudness(outputs: Any, batch: Any, decoder: Any) -> tf.Tensor:
         difference = tf.reduce_mean(outputs.mean - outputs.mel, axis=2, keepdims=True)
-        return masked_mean(tf.abs(difference), outputs.frame_mask)
+        return masked_mean(tf.abs(difference), outputs.frame_mask, outputs.frames)
 
     monkeypatch.setitem(LOSSES, "loudness", Loss(loudness, weight=0.25))
     caplog.set_level("INFO")

@@ -2,7 +2,8 @@
 
     python tools/make_constraints.py python3.10 python3.11 python3.12 python3.13
 
-Each interpreter resolves `.[dev,docs,hooks,judges]`, the one named by --bench also `.[bench]`; nothing is installed.
+Each interpreter resolves `.[dev,docs,hooks,judges,ray]`, the one named by --bench also `.[bench]`; nothing is
+installed.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ def main() -> None:
     arguments = parser.parse_args()
     resolved: dict[str, dict[str, str]] = {}
     for interpreter in arguments.interpreters:
-        version, packages = resolve(interpreter, "dev,docs,hooks,judges")
+        version, packages = resolve(interpreter, "dev,docs,hooks,judges,ray")
         resolved[version] = packages
-    version, packages = resolve(arguments.bench, "dev,docs,hooks,judges,bench")
+    version, packages = resolve(arguments.bench, "dev,docs,hooks,judges,ray,bench")
     resolved[version] = packages
     (ROOT / "constraints.txt").write_text("\n".join(lines(resolved)) + "\n")
 

@@ -28,7 +28,9 @@ from myxtts.cli import (
     precompute,
     prepare,
     profile,
+    say,
     serve,
+    serve_data,
     split,
     synthesize,
     text,
@@ -51,7 +53,7 @@ app = typer.Typer(
 )
 
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Start here": (demo.demo,),
+    "Start here": (say.say, demo.demo),
     "Configuration": (config.create_config, config.show_config),
     "Data": (
         make_corpus.make_corpus,
@@ -60,6 +62,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         check_data.check_data,
         precompute.precompute,
         verify_cache.verify_cache,
+        serve_data.serve_data,
         text.text,
     ),
     "Voice": (

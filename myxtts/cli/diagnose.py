@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.status import Status
 
 from myxtts.cli.machine_config import MachineConfig, loading_errors, resolve_for_machine
 from myxtts.cli.options import ConfigOptions, command, write_config
-from myxtts.cli.output import StageProgress, console, emit, say
+from myxtts.cli.output import StageProgress, console, emit, say, table_text
 from myxtts.errors import DataError, MyXTTSError, UsageError
 
 if TYPE_CHECKING:
@@ -43,11 +44,17 @@ def diagnose(
     output: Annotated[
         Path | None, typer.Option(help=f"File that --apply writes; default: {_DEFAULT_OUTPUT}.")
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a training run: judge it by its own times, and name a process that is slow."),
+    ] = None,
 ) -> None:
     """Measure whether training waits for data, name the cause, and say what to change.
 
     It runs real training steps and throws away what they learn. Without a GPU, `--simulate-step-ms` shows whether
     this machine would keep one busy.
+
+    With `--run` nothing is measured: the run has written the times of its steps, and of all its processes.
 
     Example: myxtts diagnose --data-path ./data/ljspeech --batch-size 32 --html report.html --apply
     """
@@ -57,6 +64,9 @@ def diagnose(
         raise UsageError(f"--simulate-step-ms {simulate_step_ms:g}: should be above 0")
     if output is not None and not apply:
         raise UsageError("--output is the file that --apply writes; it has no effect without it")
+    if run is not None:
+        _judge_run(run)
+        return
     resolved = resolve_for_machine(given)
     before = _measure(resolved.config, resolved.dataset, num_batches, simulate_step_ms)
     result: dict[str, Any] = before.to_dict()
@@ -78,6 +88,52 @@ def diagnose(
         except OSError as error:
             raise UsageError(f"--html {html}: cannot be written ({error.strerror})") from None
     emit(result, lambda out: _show(out, before, fixed, path))
+
+
+def _judge_run(run: Path) -> None:
+    from myxtts.performance.rank_times import find_slow_rank
+    from myxtts.performance.run_timing import RunTiming
+
+    timing = RunTiming(run, window=math.inf)
+    reading = timing.read()
+    if reading is None or not reading.steps:
+        raise UsageError(f"--run {run}: {timing.path.name} has no step; give the --checkpoint-dir of a training run")
+    slow = find_slow_rank(reading.ranks)
+    result = {
+        "steps": reading.steps,
+        "verdict": reading.verdict,
+        "stall_share": reading.stall_share,
+        "step_ms": reading.step_ms,
+        "clips_per_second": reading.clips_per_second,
+        "ranks": [asdict(times) for times in reading.ranks],
+        "culprit": "none" if slow is None else "slow-rank",
+        "slow_rank": None if slow is None else asdict(slow),
+    }
+
+    def show(out: Console) -> None:
+        out.print(
+            f"VERDICT   {reading.verdict}: {100 * reading.stall_share:.1f} % of step time waits for data "
+            f"({reading.steps:,} steps of {reading.step_ms:.0f} ms)"
+        )
+        if reading.ranks:
+            rows = [
+                (
+                    str(number),
+                    f"{times.step_ms:,.0f}",
+                    f"{100 * times.stall_share:.1f}",
+                    f"{times.all_reduce_ms:,.0f}",
+                    f"{times.clips_per_second:,.1f}",
+                    str(times.compilations),
+                )
+                for number, times in enumerate(reading.ranks)
+            ]
+            out.print(table_text(("rank", "step ms", "stall %", "all-reduce ms", "clips/s", "compilations"), rows))
+            out.print(f"CULPRIT   {'none: all processes are equally fast' if slow is None else slow}")
+        if slow is not None:
+            look = "its disk, its num_workers" if slow.by_data else "its load, its temperature and clocks"
+            out.print(f"FIX       look at the machine of rank {slow.rank} (myxtts monitor): {look}")
+
+    emit(result, show)
 
 
 def _measure(

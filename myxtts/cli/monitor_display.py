@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from myxtts.performance.gpu_metrics import GpuReading
+from myxtts.performance.rank_times import RankTimes, find_slow_rank
 from myxtts.performance.run_timing import RunReading
 from myxtts.performance.sampling import GIB, Reading
 
@@ -31,6 +32,8 @@ def plain_line(reading: Reading, run: RunReading | None, with_run: bool) -> str:
     ]
     if with_run:
         parts.append(_run_text(run, reading.time))
+    for number, times in enumerate(() if run is None else run.ranks):
+        parts.append(f"rank {number} stall {_percent(times.stall_share)} {_rank_text(times)}")
     return "  ".join(parts)
 
 
@@ -41,6 +44,8 @@ def live_view(reading: Reading, run: RunReading | None, with_run: bool) -> Rende
     if with_run:
         stall = None if run is None or not run.steps else run.stall_share
         table.add_row("stall", _bar(stall), _percent(stall), _run_text(run, reading.time))
+        for number, times in enumerate(() if run is None else run.ranks):
+            table.add_row(f"rank {number}", _bar(times.stall_share), _percent(times.stall_share), _rank_text(times))
     for gpu in reading.gpus:
         table.add_row(f"GPU {gpu.index}", _bar(gpu.utilization), _percent(gpu.utilization), gpu.name)
         table.add_row("", _bar(gpu.memory_share), _percent(gpu.memory_share), _gpu_details(gpu))
@@ -67,9 +72,15 @@ def _run_text(run: RunReading | None, now: float) -> str:
             f"step {run.step_ms:.0f} ms",
             f"{run.clips_per_second:,.1f} clips/s",
         ]
+    if (slow := find_slow_rank(run.ranks)) is not None:
+        parts.append(str(slow))
     if now - run.time > _NO_STEP_SECONDS:
         parts.append(f"no step for {now - run.time:,.0f} s")
     return "  ".join(parts)
+
+
+def _rank_text(times: RankTimes) -> str:
+    return f"all-reduce {times.all_reduce_ms:.0f} ms, {times.clips_per_second:,.1f} clips/s"
 
 
 def _gpu_details(gpu: GpuReading) -> str:

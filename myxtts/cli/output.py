@@ -25,6 +25,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
+# Said by whatever opens a port of another engine's.
+PRIVATE_NETWORK = "private network only, its ports listen on all interfaces and know no passwords"
+
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

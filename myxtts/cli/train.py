@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
+from myxtts.cli import output
 from myxtts.cli.machine_config import MachineConfig, batch_text, resolve_for_machine
 from myxtts.cli.options import (
     ConfigOptions,
@@ -19,11 +20,15 @@ from myxtts.cli.options import (
     run_option,
     write_config,
 )
-from myxtts.cli.output import StageProgress, console, emit, say
+from myxtts.cli.output import PRIVATE_NETWORK, StageProgress, console, emit, say
 from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
+from myxtts.training.cluster import Cluster, find_cluster
+from myxtts.training.interruption import exit_code
+from myxtts.training.launcher import START_TIMEOUT, run_ranks
+from myxtts.training.run_folder import CONFIG, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +53,22 @@ def train(
         Path | None, run_option(help="Start with the weights of this checkpoint, e.g. of another voice.")
     ] = None,
     vocoder: VocoderOption = "auto",
+    devices: Annotated[
+        int, run_option(help="Processes that train together on this machine, each on its own GPU; docs/scaling.md.")
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        run_option(help="Train on several machines: their hosts, separated by commas, or tf-config, or slurm."),
+    ] = None,
+    start_timeout: Annotated[
+        float, run_option(help="Seconds in which all processes that train together must have come.")
+    ] = START_TIMEOUT,
+    data_service: Annotated[
+        str | None,
+        data_option(
+            metavar="HOST:PORT,…", help="Loaders on other machines (serve-data), with --preprocessing-mode runtime."
+        ),
+    ] = None,
 ) -> None:
     """Train a voice. Without a configuration, settings are chosen for this machine.
 
@@ -62,6 +83,7 @@ def train(
     if resume and given.config is None and given.preset is None:
         given = replace(given, config=config_of_run(given.checkpoint_dir))
 
+    together = None if devices == 1 and cluster is None else find_cluster(devices, cluster)
     initial: Checkpoint | None = None
 
     def check(resolved: XTTSConfig) -> None:
@@ -69,43 +91,88 @@ def train(
         from myxtts.audio.mel import MelSettings
         from myxtts.inference.vocoder import find_vocoder
         from myxtts.models.checkpoint import read_checkpoint
-        from myxtts.training.run_folder import RunFolder
 
         find_vocoder(vocoder, MelSettings.from_config(resolved.data))
         RunFolder(resolved.training.checkpoint_dir).require_free(resume)
         if init_from is not None:
             initial = read_checkpoint(init_from)
 
+    if data_service is not None:
+        sets["data_service"] = [address.strip() for address in data_service.split(",")]
     resolved = resolve_for_machine(given, check, **sets)
-    _run(resolved, resume, initial, auto_batch, save_config, vocoder)
+    say(f"layout {resolved.dataset.metadata.layout}")
+    say(_choice(resolved))
+    if loaders := resolved.config.data.data_service:
+        say(f"batches are loaded by {', '.join(loaders)}: {PRIVATE_NETWORK}")
+    # A run that is resumed keeps its batches.
+    if auto_batch and not (resume and RunFolder(resolved.config.training.checkpoint_dir).checkpoints()):
+        _choose_batches(resolved, 1 if together is None else len(together.addresses))
+    if save_config is not None:
+        write_config(resolved.config, save_config, overwrite=True)
+    if together is None:
+        _run(resolved, resume, initial, vocoder)
+    else:
+        _run_together(resolved, together, resume, init_from, vocoder, start_timeout)
 
 
-def _run(
+def _choose_batches(resolved: MachineConfig, processes: int) -> None:
+    from myxtts.training.auto_batch import find_frame_budget
+
+    with StageProgress() as progress:
+        trial = find_frame_budget(resolved.config, progress, resolved.dataset)
+    budget = trial.budget * processes
+    say(f"max_frames_per_batch is {budget:,}")
+    resolved.config.data.max_frames_per_batch = budget
+
+
+def _run_together(
     resolved: MachineConfig,
+    cluster: Cluster,
     resume: bool,
-    init_from: Checkpoint | None,
-    auto_batch: bool,
-    save_config: Path | None,
-    vocoder: str = "auto",
+    init_from: Path | None,
+    vocoder: str,
+    start_timeout: float,
 ) -> None:
+    from myxtts.training.device import usable_gpus
+
+    config, here = resolved.config, len(cluster.here)
+    gpus = usable_gpus(config.training.device)
+    if gpus and here > len(gpus):
+        raise UsageError(f"--devices {here}, but TensorFlow can use {len(gpus)} GPUs here")
+    on_cpu = "" if gpus else " on CPUs, since TensorFlow can use no GPU here"
+    ports = ", ".join(cluster.addresses[number].rpartition(":")[2] for number in cluster.here)
+    say(
+        f"{len(cluster.addresses)} processes train together{on_cpu}\n"
+        f"TensorFlow listens on every network of this machine, without a password (ports {ports}): "
+        "private network only"
+    )
+    if config.data.preprocessing_mode != "runtime":
+        # Once, before there are several processes that would wait for each other to do it.
+        with StageProgress() as progress:
+            resolved.dataset.prepare(progress, config)
+        resolved.dataset.release(config)
+    folder = Path(config.training.checkpoint_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    task = {
+        "config": config.model_dump(mode="json"),
+        "resume": resume,
+        "init_from": None if init_from is None else str(init_from),
+        "vocoder": vocoder,
+        "quiet": output.chosen.quiet,
+    }
+    told = run_ranks("myxtts.cli.train_rank", cluster, task, folder, start_timeout)
+    if told["result"] is not None:
+        emit(told["result"], lambda out: None)
+    if told["signal"] is not None:
+        raise typer.Exit(exit_code(told["signal"]))
+
+
+def _run(resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, vocoder: str = "auto") -> None:
     from myxtts.audio.mel import MelSettings
     from myxtts.inference.vocoder import create_vocoder
-    from myxtts.training.auto_batch import find_frame_budget
-    from myxtts.training.interruption import exit_code
-    from myxtts.training.run_folder import RunFolder
     from myxtts.training.trainer import XTTSTrainer
 
     config = resolved.config
-    say(f"layout {resolved.dataset.metadata.layout}")
-    say(_choice(resolved))
-    # A run that is resumed keeps its batches.
-    if auto_batch and not (resume and RunFolder(config.training.checkpoint_dir).checkpoints()):
-        with StageProgress() as progress:
-            trial = find_frame_budget(config, progress, resolved.dataset)
-        say(f"max_frames_per_batch is {trial.budget:,}")
-        config.data.max_frames_per_batch = trial.budget
-    if save_config is not None:
-        write_config(config, save_config, overwrite=True)
     with TrainingDisplay() as display:
         trainer = XTTSTrainer(config, resume=resume, init_from=init_from, observer=display)
         # Only now: the trainer sets up the device, and that is too late once something has run on it.
@@ -152,8 +219,6 @@ def _metadata_and_audio(given: Path) -> tuple[Path, Path]:
 
 def config_of_run(checkpoint_dir: Path | None) -> Path | None:
     """The configuration file that a run in this folder has written."""
-    from myxtts.training.run_folder import CONFIG
-
     path = (checkpoint_dir or Path(TrainingConfig().checkpoint_dir)) / CONFIG
     return path if path.is_file() else None
 

@@ -79,7 +79,7 @@ def _settings_of(voice: Checkpoint | None) -> dict[str, Any]:
 
 
 def _run(resolved: MachineConfig, resume: bool, init_from: str | None, voice: Checkpoint | None) -> None:
-    from myxtts.inference.trained_vocoder import SHIPPED as SHIPPED_FOLDER
+    from myxtts.models.shipped import SHIPPED_VOCODER
     from myxtts.training.aligned_mels import aligned_mels
     from myxtts.training.interruption import exit_code
     from myxtts.training.vocoder_trainer import VocoderTrainer
@@ -91,7 +91,7 @@ def _run(resolved: MachineConfig, resume: bool, init_from: str | None, voice: Ch
         f"frames, mode {config.data.preprocessing_mode}"
     )
     with TrainingDisplay() as display:
-        start = SHIPPED_FOLDER if init_from == SHIPPED else init_from
+        start = SHIPPED_VOCODER if init_from == SHIPPED else init_from
         trainer = VocoderTrainer(config, resume=resume, init_from=start, observer=display)
         with StageProgress() as progress:
             mels = None if voice is None else aligned_mels(voice, dataset, config, trainer.folder.path, say)

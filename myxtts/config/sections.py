@@ -193,6 +193,14 @@ class DataConfig(Section):
             "compute features while training, without a store"
         ),
     )
+    build_beside_minutes: Float = Field(
+        10.0,
+        ge=0,
+        description=(
+            "auto: training does not wait for a store that would take longer than this to build; it begins with "
+            "features computed for each batch, and the store takes over between two epochs"
+        ),
+    )
     cache_dir: Name | None = Field(
         None,
         description=(
@@ -292,6 +300,13 @@ class DataConfig(Section):
         "host",
         description=("Where runtime mode computes mels: on the host, or from int16 audio in the compiled step"),
     )
+    data_service: list[Name] = Field(
+        default_factory=list,
+        description=(
+            "Loaders on other machines (myxtts serve-data), host:port, that compute the batches of runtime mode; "
+            "private network only"
+        ),
+    )
     auto_tune_performance: bool = Field(
         True, description="Tune keys that are not set for this machine: a preset by its GPU, workers by its CPUs"
     )
@@ -313,6 +328,13 @@ class DataConfig(Section):
             raise ValueError(f"mel_fmax should be at most sample_rate / 2 ({limit:g}, got {self.mel_fmax:g})")
         if self.mel_fmin >= self.mel_fmax:
             raise ValueError(f"mel_fmin should be below mel_fmax ({self.mel_fmax:g}, got {self.mel_fmin:g})")
+        if self.data_service and self.preprocessing_mode != "runtime":
+            raise ValueError(
+                "data_service needs preprocessing_mode: runtime (the batches of a store are not sent: reading it is "
+                "seven times as fast)"
+            )
+        if self.data_service and (self.feature_device != "host" or not self.use_tf_native_loading):
+            raise ValueError("data_service needs feature_device: host and use_tf_native_loading: true")
         if (self.metadata_train_file is None) != (self.metadata_eval_file is None):
             raise ValueError("metadata_train_file and metadata_eval_file should be given together")
         if self.trust_store and not self.in_parts:
@@ -426,6 +448,18 @@ class TrainingConfig(Section):
         gt=0,
         lt=1,
         description="Decay of the averaged weights that synthesis uses; lower in short runs; none: no average",
+    )
+    mel_adversarial_share: Float = Field(
+        0.6,
+        ge=0,
+        le=1,
+        description=(
+            "Share of the steps, the last ones, in which a discriminator judges the mels of the regression decoder; "
+            "runs of fewer than 2,000 steps have none"
+        ),
+    )
+    mel_adversarial_weight: Float = Field(
+        0.2, ge=0, description="Weight of that discriminator beside the distance from the recording"
     )
     freeze_alignment_after: Int | None = Field(
         None,

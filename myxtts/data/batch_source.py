@@ -19,13 +19,13 @@ from myxtts.data.batches.plan import BatchOrder, BatchPlan
 from myxtts.data.batches.position import Position
 from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.batches.store_windows import StoreWindows
 from myxtts.data.batches.window_plan import WINDOW_CLIPS, WindowedPlan
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.parted_store import PartedStore
-from myxtts.data.store.target import fingerprint
 from myxtts.data.tf_native_loader import TFNativeDataLoader
 from myxtts.errors import DataError
 from myxtts.text import TextSettings
@@ -42,12 +42,16 @@ class BatchSource:
         plan: which clips make which batch.
         config: the data section in use.
         table: where the clips' features lie; None where the plan is in windows, which have a table each.
+        share: which places of every batch are loaded, where several processes train together.
+        exact: in runtime mode, compute every feature as the store would have it, bit for bit: through Python.
     """
 
     clips: FeatureStore | RuntimeClips
     plan: BatchPlan | WindowedPlan
     config: DataConfig
     table: ClipTable | None
+    share: Share = WHOLE
+    exact: bool = False
 
     @classmethod
     def build(cls, prepared: PreparedData, config: DataConfig, split: Split) -> BatchSource:
@@ -59,12 +63,8 @@ class BatchSource:
         clips: FeatureStore | RuntimeClips
         if prepared.store is not None:
             clips, metadata = prepared.store, prepared.metadata
-            # Not the store's own: a column that batches do not have should not keep a run from being continued.
-            settings = prepared.store.manifest.settings
-            source = fingerprint({section: settings[section] for section in ("mel", "text", "data")})
         else:
             clips, metadata = prepared.runtime_clips
-            source = "runtime"
         planning: dict[str, Any] = {
             "batch_size": None if config.max_frames_per_batch else config.batch_size,
             "max_frames_per_batch": config.max_frames_per_batch,
@@ -72,7 +72,7 @@ class BatchSource:
             "max_mel_frames": config.max_mel_frames,
             "max_tokens": config.max_tokens,
             "long_clips": config.long_clips,
-            "source": source,
+            "source": prepared.plan_source,
         }
         weights = config.data_weights if split == "train" else []
         extra_languages = TextSettings.from_config(config).extra_languages
@@ -93,7 +93,7 @@ class BatchSource:
             raise DataError(f"the {split} split has no usable clip")
         for reason, count in plan.skipped_because.items():
             logger.warning("%s clips of the %s split are left out: over %s", f"{count:,}", split, reason)
-        return cls(clips, plan, config, table)
+        return cls(clips, plan, config, table, exact=prepared.stands_for is not None)
 
     def dataset(self, order: BatchOrder | None = None, **changes: Any) -> tf.data.Dataset:
         """The split's batches, as `pipeline.create_dataset` gives them, under the configuration's switches.
@@ -108,10 +108,10 @@ class BatchSource:
         def through(loader: BatchLoader) -> tf.data.Dataset:
             dataset = create_dataset(loader, self.plan, settings, order)
             if settings.overlap and isinstance(self.clips, FeatureStore):
-                ask_ahead(dataset, self.clips, self.plan, order)
+                ask_ahead(dataset, self.clips, self.plan, order, share=self.share)
             return dataset
 
-        if not self.config.use_tf_native_loading:
+        if self.exact or not self.config.use_tf_native_loading:
             return through(self.python_loader())
         try:
             return through(self.native_loader())
@@ -145,12 +145,21 @@ class BatchSource:
             mel_dtype=self.config.mel_dtype,
             on_device=self.config.feature_device == "accelerator",
             reference_frames=self.reference_frames,
+            share=self.share,
         )
 
     def python_loader(self) -> PythonLoader:
         """Loads through Python, a batch per call."""
         settings = MelSettings.from_config(self.config)
-        return PythonLoader(self.clips, self.table, settings, self.config.mel_dtype, self.reference_frames)
+        return PythonLoader(
+            self.clips,
+            self.table,
+            settings,
+            self.config.mel_dtype,
+            self.reference_frames,
+            self.share,
+            self.exact,
+        )
 
     @property
     def reference_frames(self) -> int:

@@ -35,6 +35,7 @@ _LOADING_KEYS = {
     "batch_size", "max_frames_per_batch", "max_mel_frames", "max_tokens", "long_clips", "num_buckets",
     "reference_seconds", "num_workers", "prefetch_buffer_size", "use_tf_native_loading", "prefetch_to_gpu",
     "data_weights", "enhanced_gpu_prefetch", "optimize_cpu_gpu_overlap", "feature_device", "auto_tune_performance",
+    "build_beside_minutes", "data_service",
 }  # fmt: skip
 
 
@@ -117,13 +118,18 @@ class LJSpeechDataset:
         return self.metadata.languages
 
     def prepare(
-        self, progress: WorkProgress | None = None, config: DataConfig | XTTSConfig | None = None
+        self,
+        progress: WorkProgress | None = None,
+        config: DataConfig | XTTSConfig | None = None,
+        *,
+        beside: bool = False,
     ) -> PreparedData:
         """Makes the data set ready to be loaded, as `preprocessing_mode` says; done once and then remembered.
 
         Args:
             progress: watches a store being made.
             config: other settings for the same clips; none: the data set's own.
+            beside: in mode `auto`, do not wait for a store that takes long (see `modes.prepare`).
 
         Raises:
             DataError: the data set cannot be used as the mode asks for.
@@ -131,7 +137,7 @@ class LJSpeechDataset:
         section = self._section(config)
         key = _features_key(section)
         if key not in self._prepared:
-            self._prepared[key] = prepare(section, self.metadata, progress)
+            self._prepared[key] = prepare(section, self.metadata, progress, beside=beside)
         return self._prepared[key]
 
     def release(self, config: DataConfig | XTTSConfig | None = None) -> None:
@@ -139,6 +145,8 @@ class LJSpeechDataset:
         prepared = self._prepared.pop(_features_key(self._section(config)), None)
         if prepared is not None and prepared.store is not None:
             prepared.store.close()
+        if prepared is not None and prepared.building is not None:
+            prepared.building.close()
 
     def precompute_mels(
         self, num_workers: int | None = None, overwrite: bool = False, progress: WorkProgress | None = None

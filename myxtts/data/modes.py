@@ -2,7 +2,8 @@
 
     precompute   the store is complete before anything else happens, or nothing else happens
     runtime      nothing is written; features are computed for every batch
-    auto         precompute if the disk has room and the data can be read, otherwise runtime
+    auto         precompute if the disk has room and the data can be read, otherwise runtime; whoever can change from
+                 one to the other need not wait for a store that takes long: it is built meanwhile
 
 Everything that loads a data set comes through `prepare`.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import DataConfig
+from myxtts.data.background_build import BackgroundBuild, estimate_build
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips import Problem
 from myxtts.data.clips.metadata import Metadata, read_metadata
@@ -28,7 +30,8 @@ from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgre
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError
-from myxtts.errors import DataError
+from myxtts.data.store.target import Settings, fingerprint
+from myxtts.errors import DataError, StoreError
 from myxtts.text import TextSettings
 
 logger = logging.getLogger(__name__)
@@ -51,6 +54,8 @@ class PreparedData:
         config: the data section it was prepared by.
         store: the open store, or None.
         precomputed: what making the store took, or None.
+        building: in mode `runtime`, the build of the store that is to take over, or None.
+        stands_for: in mode `runtime`, settings of the store whose batches are given, bit for bit, or None.
     """
 
     mode: Literal["precompute", "runtime"]
@@ -59,6 +64,17 @@ class PreparedData:
     config: DataConfig
     store: FeatureStore | None = None
     precomputed: PrecomputeResult | None = None
+    building: BackgroundBuild | None = None
+    stands_for: Settings | None = None
+
+    @property
+    def plan_source(self) -> str:
+        """What a plan of batches is called after: the store, also while it is being built; otherwise `runtime`."""
+        settings = self.stands_for if self.store is None else self.store.manifest.settings
+        if settings is None:
+            return "runtime"
+        # Not the store's own: a column that batches do not have should not keep a run from being continued.
+        return fingerprint({section: settings[section] for section in ("mel", "text", "data")})
 
     @cached_property
     def runtime_clips(self) -> tuple[RuntimeClips, Metadata]:
@@ -94,7 +110,11 @@ class PreparedData:
 
 
 def prepare(
-    config: DataConfig, metadata: Metadata | None = None, progress: WorkProgress | None = None
+    config: DataConfig,
+    metadata: Metadata | None = None,
+    progress: WorkProgress | None = None,
+    *,
+    beside: bool = False,
 ) -> PreparedData:
     """Prepares a data set as `preprocessing_mode` says.
 
@@ -102,6 +122,8 @@ def prepare(
         config: the data set and how to load it.
         metadata: of the data set, if it was read already.
         progress: watches the store being made.
+        beside: in mode `auto`, a store that would take longer than `build_beside_minutes` is not waited for: it is
+            `building`, and meanwhile the mode is `runtime`.
 
     Raises:
         DataError: the data set cannot be used; in mode `precompute` also: it cannot be used completely.
@@ -118,15 +140,15 @@ def prepare(
     if config.preprocessing_mode == "runtime":
         return PreparedData("runtime", "preprocessing_mode is runtime", metadata, config)
     automatic = config.preprocessing_mode == "auto"
+    options: dict[str, Any] = {"retry_failed": not automatic}
+    if automatic:
+        options |= {"spare": AUTO_SPARE, "most_failed": AUTO_MOST_FAILED}
+    if automatic and beside and (building := _begin_beside(config, metadata, options)) is not None:
+        reason = f"the store is being built beside, about {minutes_text(building.seconds_left)} left"
+        settings = building.estimate.settings
+        return PreparedData("runtime", reason, metadata, config, building=building, stands_for=settings)
     try:
-        store, done = open_up_to_date(
-            config,
-            metadata,
-            retry_failed=not automatic,
-            spare=AUTO_SPARE if automatic else 0.0,
-            most_failed=AUTO_MOST_FAILED if automatic else 1.0,
-            progress=progress,
-        )
+        store, done = open_up_to_date(config, metadata, progress=progress, **options)
     except (StorageError, TooManyFailures) as error:
         if not automatic:
             raise
@@ -142,6 +164,28 @@ def prepare(
     reason = "a new version of the store was made" if done.published else "the store is up to date"
     usable = metadata.leave_out_failed({entry.id: entry.reason for entry in done.failed})
     return PreparedData("precompute", reason, usable, config, store, done)
+
+
+def _begin_beside(config: DataConfig, metadata: Metadata, options: dict[str, Any]) -> BackgroundBuild | None:
+    """A build of the store in another process, if it takes long and batches would be those of the store meanwhile."""
+    if config.trim_silence:  # then a clip's length, which the batches depend on, is known only when it has been read
+        return None
+    if config.in_parts:  # which batches there are depends on the parts
+        return None
+    try:
+        estimate = estimate_build(config, metadata)
+    except StoreError:
+        return None  # whoever waits for the store is told why
+    if estimate is None or estimate.seconds <= 60 * config.build_beside_minutes:
+        return None
+    return BackgroundBuild(config, estimate, **options)
+
+
+def minutes_text(seconds: float) -> str:
+    """A time to wait, as people say it: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _without_clip(problems: Sequence[Problem]) -> str:

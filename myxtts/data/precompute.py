@@ -18,21 +18,25 @@ from myxtts.data.clips.metadata import Metadata
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.builder import StoreBuilder
 from myxtts.data.store.feature_store import POINTER_FILE
-from myxtts.data.store.folder import disk_errors
+from myxtts.data.store.folder import SALVAGE, disk_errors
 from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooManyFailures, WorkProgress
+from myxtts.data.store.shards import Shard, ShardBuilder, ShardResult
 from myxtts.data.store.target import PartNumber, ReusableColumns, Target
 from myxtts.data.store.verify import Damage, Examination, examine, quick_check
-from myxtts.errors import StoreError
+from myxtts.errors import StoreError, UsageError
 
 __all__ = [
     "NoProgress",
     "PrecomputeResult",
+    "Shard",
+    "ShardResult",
     "StoreCheck",
     "TooManyFailures",
     "WorkProgress",
     "check_store",
     "open_up_to_date",
     "precompute",
+    "precompute_shard",
 ]
 
 
@@ -131,7 +135,60 @@ def open_up_to_date(
                 reusable.by_column[column].clear()
                 with disk_errors(target.folder.path):
                     _forget(target, column)
-            return StoreBuilder(job, target, reusable, lock, spare, most_failed, bool(overwrite)).run()
+            return StoreBuilder(
+                job, target, reusable, lock, spare, most_failed=most_failed, publish_always=bool(overwrite)
+            ).run()
+
+
+def precompute_shard(
+    config: DataConfig,
+    shard: Shard,
+    metadata: Metadata | None = None,
+    *,
+    num_workers: int | None = None,
+    wait: bool = True,
+    progress: WorkProgress | None = None,
+) -> ShardResult:
+    """Computes a block of clips beside the store; the next `precompute` puts all blocks into it.
+
+    Args:
+        config: the data set, its audio and text settings, where the store is: the same for all shards and for the
+            `precompute` that follows.
+        shard: which block of how many.
+        metadata: of the data set, if it was read already.
+        num_workers: processes; none: as configured.
+        wait: wait for another process that builds the store or this shard.
+        progress: watches the work.
+
+    Raises:
+        DataError: the data set has no usable clip.
+        StorageError: the disk has no room, or cannot be written.
+        StoreError: another process builds it, or the configuration forbids to rebuild it.
+    """
+    if config.in_parts:
+        raise UsageError(
+            "a store in parts is not computed in shards; give --shard and one --data-path for each data set, "
+            "then all of them together"
+        )
+    job = BuildJob(config, metadata, num_workers, progress)
+
+    def nothing_to_do() -> ShardResult | None:
+        done = job.find_up_to_date(retry_failed=False)
+        if done is None:
+            return None
+        done[0].close()
+        return ShardResult(str(shard), None, 0, {}, (), 0.0, done[1].seconds)
+
+    if (done := nothing_to_do()) is not None:
+        return done
+    target = job.place_to_build()
+    folder = shard.folder(target.folder)
+    with target.folder.lock_shard(folder, wait) as lock:
+        if (done := nothing_to_do()) is not None:  # the store was made while this process waited
+            shutil.rmtree(folder, ignore_errors=True)
+            return done
+        with closing(ReusableColumns.of_target(target, config, job.workers)) as reusable:
+            return ShardBuilder(job, target, reusable, lock).run(shard)
 
 
 def check_store(
@@ -200,9 +257,12 @@ def _find(config: DataConfig, part: PartNumber | None) -> Target:
 
 
 def _forget(target: Target, name: str) -> None:
-    """Throws away what an interrupted build has of a column."""
+    """Throws away what an interrupted build and shards have of a column."""
     column = next(column for column in target.columns if column.name == name)
-    for file in (column.file, column.journal):
-        (target.folder.building / file).unlink(missing_ok=True)
-    for folder in target.folder.salvage.glob(f"{name}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    shards = target.folder.shards()
+    for folder in (target.folder.building, *shards):
+        for file in (column.file, column.journal):
+            (folder / file).unlink(missing_ok=True)
+    for salvage in (target.folder.salvage, *(shard / SALVAGE for shard in shards)):
+        for folder in salvage.glob(f"{name}-*"):
+            shutil.rmtree(folder, ignore_errors=True)

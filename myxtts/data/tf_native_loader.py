@@ -14,6 +14,7 @@ from myxtts.data.batches.audio_loader import AudioLoader
 from myxtts.data.batches.clip_files import read_clip
 from myxtts.data.batches.clip_table import ClipTable
 from myxtts.data.batches.runtime_clips import RuntimeClips
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.batches.store_loader import StoreLoader
 from myxtts.data.store import FeatureStore
 
@@ -28,6 +29,7 @@ class TFNativeDataLoader:
         mel_dtype: type of the mels in runtime mode; a store gives its own.
         on_device: in runtime mode, leave the mels to the compiled step (see `AudioLoader`).
         reference_frames: frames of `reference_mel`; 0 for none.
+        share: which places of a batch are loaded.
 
     Example:
         ```python
@@ -45,15 +47,16 @@ class TFNativeDataLoader:
         mel_dtype: str = "float16",
         on_device: bool = False,
         reference_frames: int = 0,
+        share: Share = WHOLE,
     ) -> None:
         self.settings = settings or MelSettings()
         self._log_mel = LogMel(self.settings)
         self._loader: StoreLoader | AudioLoader | None = None
         with tf.device("/CPU:0"):  # where batches are loaded, whatever other devices there are
             if isinstance(clips, FeatureStore):
-                self._loader = StoreLoader(clips, table, reference_frames)
+                self._loader = StoreLoader(clips, table, reference_frames, share)
             elif isinstance(clips, RuntimeClips) and table is not None:
-                self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames)
+                self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames, share)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -23,6 +24,7 @@ _SIGNATURE = "serving_default"
 # Operations with weights, and a part of the names of those in a `ConvBlock`.
 _QUANTIZED = ("Conv", "MatMul", "Gemm")
 _BLOCK = "/conv_block"
+_SMALL_WEIGHT = 256  # values; not worth an operation of their own
 
 
 def require_packages(runs_with: str) -> None:
@@ -69,7 +71,25 @@ def _write_onnx(frozen: Any, names: GraphNames, path: Path) -> None:
             opset=_OPSET,
             tensors_to_rename=renamed,
         )
+    _store_halves(proto.graph)
     path.write_bytes(proto.SerializeToString())
+
+
+def _store_halves(graph: Any) -> None:
+    """Stores weights as float16 where that holds them exactly, as it does those of the voice that comes with MyXTTS:
+    half the bytes, the same numbers. ONNX Runtime converts them once, when it opens the file."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    for weight in graph.initializer:
+        values = numpy_helper.to_array(weight)
+        if values.dtype != np.float32 or values.size < _SMALL_WEIGHT:
+            continue
+        with np.errstate(over="ignore"):
+            half = values.astype(np.float16)
+        if np.array_equal(half, values):
+            name = weight.name
+            weight.CopyFrom(numpy_helper.from_array(half, f"{name}/half"))
+            graph.node.insert(0, helper.make_node("Cast", [f"{name}/half"], [name], to=TensorProto.FLOAT))
 
 
 def _quantize_onnx(path: Path) -> None:

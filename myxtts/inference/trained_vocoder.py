@@ -9,6 +9,7 @@ from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, VocoderError
 from myxtts.models.checkpoint import CONFIG, VOCODER, WEIGHTS, grow_gpu_memory, read_checkpoint, read_weights
+from myxtts.models.shipped import SHIPPED_VOCODER
 from myxtts.models.vocoder_folder import mel_differences
 from myxtts.runtime.graphs import GRAPHS
 from myxtts.runtime.harmonic_speaker import HarmonicGraphs, HarmonicSpeaker
@@ -16,13 +17,11 @@ from myxtts.runtime.harmonic_speaker import HarmonicGraphs, HarmonicSpeaker
 if TYPE_CHECKING:
     from myxtts.models.harmonic_vocoder import HarmonicVocoder
 
-SHIPPED = Path(__file__).parent.parent / "shipped" / "vocoder"
-
 
 def shipped_vocoder(settings: MelSettings) -> Path | None:
     """The folder of the vocoder that comes with MyXTTS, if it was trained for mels of these settings."""
-    trained = MelSettings.from_config(XTTSConfig.from_yaml(SHIPPED / CONFIG).data)
-    return SHIPPED if not mel_differences(vars(trained), settings) else None
+    trained = MelSettings.from_config(XTTSConfig.from_yaml(SHIPPED_VOCODER / CONFIG).data)
+    return SHIPPED_VOCODER if not mel_differences(vars(trained), settings) else None
 
 
 def open_trained(folder: Path, settings: MelSettings) -> HarmonicSpeaker:

@@ -21,6 +21,7 @@ from myxtts.inference.speech_plan import PlannedUtterance, plan_speech
 from myxtts.inference.vocoder import AUTO, Vocoder, VocoderChoice, as_vocoder
 from myxtts.inference.word_times import WordTime
 from myxtts.models.checkpoint import SPEECH, Checkpoint, read_checkpoint, setting_differences
+from myxtts.models.shipped import STARTER_BUNDLE, is_starter
 from myxtts.runtime.bundle import Bundle, is_bundle, open_bundle, read_bundle
 from myxtts.runtime.chunked_vocoder import STREAM_CHUNK
 from myxtts.runtime.speech_model import DEFAULT_VOICE, OpenedVoice, SpokenMel
@@ -391,7 +392,8 @@ def read_voice(path: str | os.PathLike[str]) -> Checkpoint | Bundle:
     Raises:
         CheckpointError: there is none, or it is damaged.
     """
-    return read_bundle(Path(path)) if is_bundle(Path(path)) else read_checkpoint(Path(path))
+    folder = STARTER_BUNDLE if is_starter(str(path)) else Path(path)
+    return read_bundle(folder) if is_bundle(folder) else read_checkpoint(folder)
 
 
 def _open(

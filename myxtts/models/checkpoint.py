@@ -31,6 +31,7 @@ from myxtts import __version__
 from myxtts.audio.mel import MelSettings
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError
+from myxtts.models.shipped import STARTER_VOICE, is_starter
 from myxtts.models.sizes import resolve_decoder
 from myxtts.text import TextSettings
 
@@ -157,13 +158,13 @@ def read_checkpoint(path: str | Path, kind: str = SPEECH) -> Checkpoint:
 
     Args:
         path: the checkpoint's folder, or that of a run, which means its best checkpoint, or its newest before the
-            first validation; of a vocoder's run, the newest.
+            first validation; of a vocoder's run, the newest. `starter` is the voice that comes with MyXTTS.
         kind: of model that it should hold.
 
     Raises:
         CheckpointError: there is none, it is damaged, holds another kind of model, or was made by a newer version.
     """
-    given, path = str(path), Path(path)
+    given, path = str(path), STARTER_VOICE if is_starter(path) else Path(path)
     if path.name == BEST and path.is_file():
         path = path.parent
     # A vocoder's losses say little about its sound once discriminators train it.

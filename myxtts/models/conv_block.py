@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from myxtts.models.randomness import Seed, dropout
+
 
 @keras.saving.register_keras_serializable("myxtts")
 class ConvBlock(keras.layers.Layer):
@@ -49,7 +51,7 @@ class ConvBlock(keras.layers.Layer):
         mask: tf.Tensor,
         condition: tf.Tensor | None = None,
         training: bool = False,
-        seed: tf.Tensor | None = None,
+        seed: Seed | None = None,
     ) -> tf.Tensor:
         """
         Args:
@@ -57,7 +59,7 @@ class ConvBlock(keras.layers.Layer):
             mask: [B, T, 1].
             condition: [B, D].
             training: whether to apply dropout.
-            seed: int32 [2], needed for dropout.
+            seed: needed for dropout.
         """
         h = self.norm(x)  # [B, T, C]
         if self.conditioned:
@@ -66,5 +68,5 @@ class ConvBlock(keras.layers.Layer):
         h = tf.nn.silu(self.mix_time(h * mask))
         h = self.mix_channels(h)
         if training and self.dropout:
-            h = tf.nn.experimental.stateless_dropout(h, self.dropout, seed=seed)
+            h = dropout(h, self.dropout, seed)
         return x + h  # [B, T, C]

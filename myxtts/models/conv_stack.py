@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from myxtts.models.conv_block import ConvBlock
 from myxtts.models.masking import dims
+from myxtts.models.randomness import Seed, fold_in
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -52,7 +53,7 @@ class ConvStack(keras.layers.Layer):
         mask: tf.Tensor,
         condition: tf.Tensor | None = None,
         training: bool = False,
-        seed: tf.Tensor | None = None,
+        seed: Seed | None = None,
     ) -> tf.Tensor:
         """
         Args:
@@ -60,7 +61,7 @@ class ConvStack(keras.layers.Layer):
             mask: [B, T, 1].
             condition: [B, D], for the blocks.
             training: whether to apply dropout.
-            seed: int32 [2], needed for dropout.
+            seed: needed for dropout.
 
         Returns:
             [B, ceil(T / patch), width].
@@ -90,8 +91,3 @@ def unfold(x: tf.Tensor, patch: int, length: int | tf.Tensor) -> tf.Tensor:
     """[B, ceil(length / patch), patch * C] → [B, length, C], the inverse of `fold`."""
     batch, patches, channels = dims(x)
     return tf.reshape(x, [batch, patches * patch, channels // patch])[:, :length]
-
-
-def fold_in(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
-    """The seed of part `number`, derived from `seed`."""
-    return None if seed is None else tf.random.experimental.stateless_fold_in(seed, number)

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from myxtts.models.conv_stack import ConvStack
+from myxtts.models.randomness import Seed
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -50,7 +51,7 @@ class DurationPredictor(keras.layers.Layer):
         mask: tf.Tensor,
         voice: tf.Tensor,
         training: bool = False,
-        seed: tf.Tensor | None = None,
+        seed: Seed | None = None,
     ) -> tf.Tensor:
         """
         Args:
@@ -58,7 +59,7 @@ class DurationPredictor(keras.layers.Layer):
             mask: [B, T, 1].
             voice: [B, D].
             training: whether to apply dropout.
-            seed: int32 [2], needed for dropout.
+            seed: needed for dropout.
 
         Returns:
             float32 [B, T], log of frames.

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from myxtts.models.conv_stack import ConvStack
+from myxtts.models.randomness import Seed
 
 
 @keras.saving.register_keras_serializable("myxtts")
@@ -48,7 +49,7 @@ class TextEncoder(keras.layers.Layer):
         language: tf.Tensor,
         voice: tf.Tensor,
         training: bool = False,
-        seed: tf.Tensor | None = None,
+        seed: Seed | None = None,
     ) -> tf.Tensor:
         """
         Args:
@@ -57,7 +58,7 @@ class TextEncoder(keras.layers.Layer):
             language: int32 [B].
             voice: [B, D].
             training: whether to apply dropout.
-            seed: int32 [2], needed for dropout.
+            seed: needed for dropout.
 
         Returns:
             [B, T, width].

@@ -25,11 +25,11 @@ from myxtts.models.alignment import (
     monotonic_alignment,
     path_to_durations,
 )
-from myxtts.models.conv_stack import fold_in
 from myxtts.models.duration_predictor import DurationPredictor
 from myxtts.models.flow_decoder import FlowDecoder
 from myxtts.models.masking import dims, length_mask
 from myxtts.models.mel_scale import MEL_DEVIATION, MEL_MEAN, NOISE, TEMPERATURE
+from myxtts.models.randomness import Seed, fold_in, normal, seed_of, uniform
 from myxtts.models.reference_encoder import ReferenceEncoder
 from myxtts.models.regression_decoder import RegressionDecoder
 from myxtts.models.sizes import ModelSizes
@@ -57,6 +57,8 @@ class Outputs(NamedTuple):
     alignment: tf.Tensor  # int32 [B, F], -1 beyond the clip
     token_mask: tf.Tensor  # [B, T, 1]
     frame_mask: tf.Tensor  # [B, F, 1]
+    tokens: tf.Tensor  # float32 scalar, tokens of all clips of the batch; see `call`
+    frames: tf.Tensor  # float32 scalar, their frames
 
 
 class Plan(NamedTuple):
@@ -181,11 +183,14 @@ class XTTS(keras.Model):
                 `mel_lengths` int32 [B], `language` int32 [B]; `reference_mel` [B, R, n_mels], without which
                 every clip has the default voice; `durations` int32 [B, T], known from an earlier search and used
                 instead of one (a clip whose durations are all 0 then has no frames). Other keys are ignored.
+                Where these clips are a share of a batch of size N that several processes train on: `place` int32 [B],
+                where each is in it, and of all its clips `all_index` [N], `all_mel_lengths` and `all_token_lengths`
+                int32 [N].
             training: whether to apply dropout.
             seed: int32 [2]; everything random in this call follows from it.
             noise: for the flow decoder, float32 [B, F, n_mels] and [B] (the time) instead of random ones.
         """
-        seed = tf.convert_to_tensor(seed, tf.int32)
+        seed = seed_of(batch, seed)
         tokens = batch["tokens"]  # [B, T]
         mel = normalise(batch["mel"])  # [B, F, n_mels]
         token_mask = length_mask(batch["token_lengths"], dims(tokens)[1], self.compute_dtype)  # [B, T, 1]
@@ -219,7 +224,19 @@ class XTTS(keras.Model):
         else:
             target = mel
             prediction = self.decoder(features, tf.stop_gradient(mean), frame_mask, voice)
-        return Outputs(mel, mean, prediction, target, log_durations, durations, alignment, token_mask, frame_mask)
+        return Outputs(
+            mel,
+            mean,
+            prediction,
+            target,
+            log_durations,
+            durations,
+            alignment,
+            token_mask,
+            frame_mask,
+            _total(batch.get("all_token_lengths"), token_mask),
+            _total(batch.get("all_mel_lengths"), frame_mask),
+        )
 
     def align(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Durations int32 [B, T] of the best alignment, for use as `durations` in later batches."""
@@ -338,7 +355,7 @@ class XTTS(keras.Model):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> XTTS:
         return cls(**{**config, "sizes": ModelSizes(**config["sizes"])})
 
-    def _voice_of(self, batch: Mapping[str, tf.Tensor], training: bool, seed: tf.Tensor | None) -> tf.Tensor:
+    def _voice_of(self, batch: Mapping[str, tf.Tensor], training: bool, seed: Seed | None) -> tf.Tensor:
         clips = dims(batch["tokens"])[0]
         if "reference_mel" not in batch:
             # One frame that is masked, so that all weights have a gradient in every batch. The mask is computed and
@@ -347,7 +364,7 @@ class XTTS(keras.Model):
             return self.reference_encoder(normalise(batch["mel"][:, :1]), tf.cast(never, self.compute_dtype))
         voice = self.voice(batch["reference_mel"])  # [B, D]
         if training and self.voice_dropout:
-            keep = tf.random.stateless_uniform([clips, 1], seed) >= self.voice_dropout
+            keep = uniform([clips, 1], seed) >= self.voice_dropout
             voice = tf.where(keep, voice, self.default_voice(clips))
         return voice
 
@@ -403,9 +420,8 @@ class XTTS(keras.Model):
         path = tf.cast(path, states.dtype)
         return tf.concat([path @ states, tf.cast(tf.concat([position, pace], axis=2), states.dtype)], axis=2)
 
-    def _draw(self, mel: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        noise = tf.random.stateless_normal(dims(mel), fold_in(seed, 0))
-        return noise, tf.random.stateless_uniform(dims(mel)[:1], fold_in(seed, 1))
+    def _draw(self, mel: tf.Tensor, seed: Seed) -> tuple[tf.Tensor, tf.Tensor]:
+        return normal(dims(mel), fold_in(seed, 0)), uniform(dims(mel)[:1], fold_in(seed, 1))
 
 
 def normalise(mel: tf.Tensor) -> tf.Tensor:
@@ -427,3 +443,8 @@ def whole_durations(log_durations: tf.Tensor, token_lengths: tf.Tensor, speed: A
 
 def _at_least_one(lengths: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.maximum(lengths, 1), tf.float32)[:, None]
+
+
+def _total(lengths: tf.Tensor | None, mask: tf.Tensor) -> tf.Tensor:
+    """Positions of all clips: by their lengths [N] if these are given, else by the mask of the clips here."""
+    return tf.reduce_sum(tf.cast(mask if lengths is None else lengths, tf.float32))

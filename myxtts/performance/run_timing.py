@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from myxtts.performance.rank_times import RankTimes, mean_times
 from myxtts.performance.stall import input_verdict
 
 TIMING_FILE = "timing.jsonl"
@@ -28,6 +29,7 @@ class RunReading:
         stall_share: of step time, 0 to 1.
         step_ms: milliseconds per step, stalls included.
         clips_per_second: clips trained.
+        ranks: the times of every process, if several train together.
     """
 
     batch: int
@@ -36,6 +38,7 @@ class RunReading:
     stall_share: float
     step_ms: float
     clips_per_second: float
+    ranks: tuple[RankTimes, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -88,6 +91,7 @@ class RunTiming:
             stall_share=stall / milliseconds if milliseconds else 0.0,
             step_ms=milliseconds / steps if steps else 0.0,
             clips_per_second=1e3 * clips / milliseconds if milliseconds else 0.0,
+            ranks=tuple(mean_times([one["ranks"] for one in self._recent if one["ranks"]])),
         )
 
     def _new_lines(self) -> list[bytes]:
@@ -110,6 +114,7 @@ class RunTiming:
         try:
             record = json.loads(line)
             whole = {name: record[name] for name in ("batch", "time", "step_ms", "stall_ms", "clips", "compiled")}
+            whole["ranks"] = [RankTimes(**one) for one in record.get("ranks", ())]
         except (ValueError, KeyError, TypeError):
             return  # a run that was killed may have left half a line
         self._last = whole

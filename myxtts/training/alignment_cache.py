@@ -20,6 +20,7 @@ from myxtts.config.config import TrainingConfig
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
+    from myxtts.training.collective import Collective
     from myxtts.training.step import TrainingStep
     from myxtts.training.steps_in_flight import CompletedStep
     from myxtts.training.training_data import TrainingData
@@ -44,6 +45,7 @@ class AlignmentCache:
         self._offsets = np.cumsum(self._lengths) - self._lengths
         self.durations = np.zeros(int(self._lengths.sum()), np.uint16)
         self.known = np.zeros(len(token_lengths), bool)
+        self._found = np.zeros(len(token_lengths), bool)  # by this process, and not in the others' caches
 
     def keep(self, index: np.ndarray, durations: np.ndarray) -> None:
         """Keeps what a step found: for the clips int64 [B], where −1 is an empty place, whole numbers [B, T]."""
@@ -51,7 +53,18 @@ class AlignmentCache:
             clip = index[place]
             found = durations[place, : self._lengths[clip]]
             self.durations[self._offsets[clip] : self._offsets[clip] + len(found)] = found
-            self.known[clip] = True
+            self.known[clip] = self._found[clip] = True
+
+    def collect(self, collective: Collective) -> None:
+        """Where several processes train together, brings what each has found to all. Every one must call it."""
+        # A clip is found by one process alone; what all know already is brought by the chief.
+        mine = self.known if collective.is_chief else self._found
+        tokens = np.where(np.repeat(mine, self._lengths), self.durations, 0).astype(np.float32)
+        with collective.lost_ranks():
+            durations, known = collective.sum([tf.constant(tokens), tf.constant(mine.astype(np.float32))])
+        self.durations[:] = durations.numpy()
+        self.known[:] = known.numpy() > 0
+        self._found[:] = False
 
     def on_device(self) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
         """A graph function from `index` int64 [B] and `tokens` int32 [B, T] to durations int32 [B, T]."""
@@ -80,6 +93,7 @@ class AlignmentPhases:
         config: without `freeze_alignment_after` every step searches.
         data: from `prepare_datasets`, since the clips of each batch must be known.
         run: its `alignments` is the current phase.
+        collective: the processes that train together; None: this one alone.
 
     Attributes:
         cache: the alignments kept so far; None if every step searches.
@@ -88,8 +102,11 @@ class AlignmentPhases:
         UsageError: alignments cannot be kept for this data.
     """
 
-    def __init__(self, config: TrainingConfig, data: TrainingData, run: RunState) -> None:
+    def __init__(
+        self, config: TrainingConfig, data: TrainingData, run: RunState, collective: Collective | None = None
+    ) -> None:
         self.cache: AlignmentCache | None = None
+        self._collective = collective
         self._run = run
         if config.freeze_alignment_after is None:
             run.alignments = SEARCH
@@ -120,7 +137,13 @@ class AlignmentPhases:
         """Starts a phase. No step may be in flight when `reuse` starts."""
         self._run.alignments = phase
         if phase == REUSE and self.cache is not None:
+            self.collect()
             step.use_alignments(self.cache)
+
+    def collect(self) -> None:
+        """Brings the alignments that all processes have found into the cache of each. None may be in flight."""
+        if self.cache is not None and self._collective is not None and self._run.alignments != SEARCH:
+            self.cache.collect(self._collective)
 
     def completed(self, done: CompletedStep, index: tf.Tensor | None, durations: tf.Tensor) -> None:
         """Keeps the alignments of a completed step, if its number is in the phase that keeps."""

@@ -6,19 +6,26 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
 import tensorflow as tf
+import xxhash
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
+from myxtts.data.batches.share import Share
 from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.segment_source import SegmentSource
-from myxtts.errors import CheckpointError, UsageError
+from myxtts.data.store import FeatureStore
+from myxtts.errors import CheckpointError, ConfigError, UsageError
 from myxtts.models.checkpoint import WEIGHTS, Checkpoint, as_checkpoint, differences, read_weights
 from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
+from myxtts.training.cluster import Rank
+from myxtts.training.collective import Collective
 from myxtts.training.device import precision_policy, prepare_device
 from myxtts.training.loop import TrainingLoop
 from myxtts.training.objective import Objective
@@ -36,6 +43,9 @@ EAGER_WARNING = (
     "a graph and 7 times as long as XLA"
 )
 
+# Keys of the training section that may differ between processes that train together.
+_OF_THE_MACHINE = {"checkpoint_dir", "device", "gpu_memory_limit_mb"}
+
 
 class Trainer:
     """Trains a model on a data set, once. Subclasses create the model and prepare the data.
@@ -49,6 +59,7 @@ class Trainer:
         initialise: the model that takes those weights: all of what is trained, or a part.
         observer: is told how the run goes; None logs it.
         vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
+        rank: which of the processes that train together this is (docs/scaling.md); None: it trains alone.
 
     Raises:
         UsageError: the folder holds another run, or the device cannot be used.
@@ -66,6 +77,7 @@ class Trainer:
         initialise: Callable[[keras.Model], keras.Model] = lambda model: model,
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
+        rank: Rank | None = None,
     ) -> None:
         self.config = config
         self.observer: Observer = observer or LoggingObserver()
@@ -77,9 +89,12 @@ class Trainer:
         self._train: tf.data.Dataset | None = None
         self._source: BatchSource | SegmentSource | None = None
         self._origin: dict[str, Any] = {}
+        self._building: BackgroundBuild | None = None
         with self._closed_on_error():
-            self.device = prepare_device(config.training)
-            self.folder.open(resume)
+            self.device = prepare_device(config.training, rank)
+            self._collective = None if rank is None else Collective(rank)
+            if self._collective is None or self._collective.is_chief:
+                self.folder.open(resume)
             keras.utils.set_random_seed(config.training.seed % 2**32)
             with tf.device(self.device.name):
                 self.model = create(precision_policy(config.training, self.device))
@@ -99,6 +114,8 @@ class Trainer:
 
     def _begin(self, source: BatchSource | SegmentSource) -> tf.data.Dataset:
         """The training batches of a source, from where a resumed run continues."""
+        if self._collective is not None:
+            source = self._share_of(source, self._collective)
         self._source = source
         if self._restored is not None and self._restored.run.position is not None:
             self._train = source.resume(self._restored.run.position)
@@ -143,6 +160,7 @@ class Trainer:
                     gpu_name=self.device.gpu_name,
                     vocoder=self.vocoder,
                     restored=self._restored,
+                    collective=self._collective,
                 )
                 # The restored arrays are in variables now; free the copy.
                 self._restored = None
@@ -151,10 +169,41 @@ class Trainer:
             tf.config.run_functions_eagerly(False)
             self.close()
 
+    def _share_of(self, source: BatchSource | SegmentSource, collective: Collective) -> BatchSource:
+        """This process's share of the batches, once it is sure that all processes share the same."""
+        if isinstance(source, SegmentSource):
+            raise UsageError("a vocoder is trained by one process; leave --devices and --cluster out")
+        config = source.config
+        if config.trim_silence and not isinstance(source.clips, FeatureStore):
+            raise ConfigError(
+                "in mode 'runtime' with trim_silence, the lengths of a batch are known only once it is read, and several "
+                "processes must know them before; use preprocessing_mode 'precompute'"
+            )
+        restored = self._restored
+        settings = [
+            self.config.model.model_dump_json(),
+            self.config.training.model_dump_json(exclude=_OF_THE_MACHINE),
+        ]
+        collective.require_same(
+            {
+                "configuration": _number_of("".join(settings)),
+                "plan of batches": _number_of(source.plan.hash),
+                "checkpoint": 0 if restored is None else 1 + restored.run.batch,
+            }
+        )
+        workers = max(1, config.workers // collective.place.of_machine)
+        return replace(
+            source,
+            share=Share(collective.rank, collective.ranks),
+            config=config.model_copy(update={"num_workers": workers}),
+        )
+
     def close(self) -> None:
         """Releases the run's folder. `train` does this at its end; call it only if you do not train."""
         self._closed = True
         self.monitor.stop_sampling()
+        if self._building is not None:
+            self._building.close()
         self.folder.close()
 
     @contextmanager
@@ -187,6 +236,10 @@ class Trainer:
             raise UsageError("set max_steps: the length of an epoch of this data is not known")
         repeated = train if cardinality == tf.data.INFINITE_CARDINALITY else train.repeat()
         return TrainingData(repeated, validation, batches_per_epoch=cardinality if known else None)
+
+
+def _number_of(text: str) -> int:
+    return xxhash.xxh3_64_intdigest(text.encode()) % 2**53
 
 
 def _require_same(checkpoint: Checkpoint, config: XTTSConfig) -> None:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import MyXTTSError
 from myxtts.models.checkpoint import new_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.alignment_cache import AlignmentPhases
+from myxtts.training.collective import Collective
 from myxtts.training.failures import loading_errors
 from myxtts.training.losses import TOTAL
 from myxtts.training.objective import Objective, Sample
@@ -47,9 +50,11 @@ class Checkpointer:
         data: with the validation batches.
         config: of the run.
         folder: of the run.
-        alignments: to save with the run; None if every step searches.
+        alignments: to save with the run.
         log, observer: are told about each validation.
         monitor: records the time that validating and saving take.
+        collective: the processes that train together, of which one validates and saves, and the others wait for it;
+            None: this one alone.
 
     Attributes:
         writer: writes the files.
@@ -63,11 +68,14 @@ class Checkpointer:
         data: TrainingData,
         config: XTTSConfig,
         folder: RunFolder,
-        alignments: AlignmentCache | None,
+        alignments: AlignmentPhases,
         log: RunLog,
         observer: Observer,
         monitor: PerformanceMonitor,
+        collective: Collective | None = None,
     ) -> None:
+        self._collective = collective
+        self._is_chief = collective is None or collective.is_chief
         self._step = step
         self._run = run
         self._data = data
@@ -100,19 +108,17 @@ class Checkpointer:
         """
         assert self._validator is not None
         run = self._run
-        self._put_average()
-        with self._monitor.time_operation(VALIDATING):
-            losses = self._validator(self._data.validation, stop)
+        losses, best = self._validated(step, stop)
         if losses is None:
             return False
         run.validated_batch = run.batch
-        total = losses[TOTAL]
-        best = math.isfinite(total) and (run.best_loss is None or total < run.best_loss)
         if best:
             self._best_before = run.best_loss, run.best_step
-            run.best_loss, run.best_step, run.validations_without_gain = total, step, 0
+            run.best_loss, run.best_step, run.validations_without_gain = losses[TOTAL], step, 0
         else:
             run.validations_without_gain += 1
+        if not self._is_chief:
+            return best
         self._observer.validated(step, losses, best)
         self._log.validation(step, run.batch, losses, best)
         if self._config.training.enable_tensorboard:
@@ -121,18 +127,22 @@ class Checkpointer:
 
     def warning(self, step: int) -> str | None:
         """What to tell the user about the validation clips, by the weights that were validated last."""
-        if self._data.validation is None:
+        if self._data.validation is None or not self._is_chief:
             return None
         return self._averaged.warning(self._config, self._data.validation, step)
 
     def save(self, step: int, best: bool = False) -> None:
         """Saves a checkpoint; its files are still being written when this returns."""
-        self._put_average()
         run = self._run
+        self._alignments.collect()
+        self.saved_batch = run.batch
+        if not self._is_chief:
+            return
+        self._put_average()
         if self._data.position is not None:
             run.position = self._data.position.advance(run.batch - self._began_at)
         with self._monitor.time_operation(COPYING):
-            state = TrainingState.capture(run, self._step, self._alignments)
+            state = TrainingState.capture(run, self._step, self._alignments.cache)
         details = {
             "step": step,
             "epoch": self._data.epoch_of(run.batch),
@@ -141,7 +151,31 @@ class Checkpointer:
         }
         self.writer.save(step, self._averaged, state, details, best)
         self._if_unsaved = self._best_before if best else None
-        self.saved_batch = run.batch
+
+    def _validated(self, step: int, stop: Callable[[], bool]) -> tuple[dict[str, float] | None, bool]:
+        """The validation losses, None if `stop` said so, and whether they are the best so far.
+
+        Of several processes one validates, and the others wait here for what it found.
+        """
+        assert self._validator is not None
+        losses: dict[str, float] | None = None
+        best = False
+        if self._is_chief:
+            self._put_average()
+            with self._monitor.time_operation(VALIDATING):
+                losses = self._validator(self._data.validation, stop)
+            if losses is not None:
+                least = self._run.best_loss
+                # Discriminators make speech better without bringing it nearer to the recording: then the newest is
+                # the best.
+                judged = self._step.objective.phase(step) > 0
+                best = math.isfinite(losses[TOTAL]) and (judged or least is None or losses[TOTAL] < least)
+        if self._collective is None:
+            return losses, best
+        names = self._step.objective.names
+        values = [0.0] * len(names) if losses is None else list(losses.values())
+        complete, is_best, *told = self._collective.from_chief(np.array([losses is not None, best, *values])).tolist()
+        return (dict(zip(names, told, strict=True)) if complete else None), bool(is_best)
 
     def _put_average(self) -> None:
         # Wait for the threads that write these weights or speak with them before they change.

@@ -12,6 +12,7 @@ from myxtts import hardware
 from myxtts.config.config import TrainingConfig
 from myxtts.errors import UsageError
 from myxtts.hardware import Gpu
+from myxtts.training.cluster import Rank
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +61,12 @@ def gpus_named(names: Sequence[str], present: Sequence[Gpu]) -> list[Gpu]:
     return [Gpu(name, memory.get(name, 0)) for name in names]
 
 
-def prepare_device(config: TrainingConfig) -> Device:
+def prepare_device(config: TrainingConfig, rank: Rank | None = None) -> Device:
     """Chooses the device and sets it up. Call it before anything else runs in TensorFlow.
+
+    Args:
+        config: the training section.
+        rank: one of several processes that train together: each takes another GPU of its machine.
 
     Raises:
         UsageError: `device` is gpu and there is none that TensorFlow can use, or it is cpu and a GPU is in use
@@ -89,6 +94,13 @@ def prepare_device(config: TrainingConfig) -> Device:
                 REMEDY,
             )
         return Device("/CPU:0")
+    if rank is not None and len(found) > 1:  # under Slurm a process may see its own GPU alone
+        if rank.on_machine >= len(found):
+            raise UsageError(
+                f"{rank.of_machine} processes on this machine, which has {len(found)} GPUs; lower --devices"
+            )
+        found = found[rank.on_machine :][:1]
+        tf.config.set_visible_devices(found, "GPU")
     for gpu in found:
         _limit_memory(gpu, config.gpu_memory_limit_mb)
     details = tf.config.experimental.get_device_details(found[0])

@@ -73,6 +73,7 @@ class NonFiniteWatch:
 
     Attributes:
         stop: whether training must stop.
+        stopped_batch: the batch with which that was known; 0 before.
     """
 
     def __init__(self, most: int) -> None:
@@ -81,6 +82,7 @@ class NonFiniteWatch:
         self._batches: deque[tuple[int, np.ndarray | None]] = deque(maxlen=most)
         self._warned = False
         self.stop = False
+        self.stopped_batch = 0
 
     def completed(self, done: CompletedStep, index: Any) -> None:
         """Looks at a completed step; `index` are its clips, on the device."""
@@ -96,10 +98,11 @@ class NonFiniteWatch:
             self._warned = True
         with self._lock:
             self._batches.append((done.step.batch, None if index is None else index.numpy()))
-        self.stop = self.stop or done.skipped_in_a_row >= self._most
+        if done.skipped_in_a_row >= self._most:
+            self.stop, self.stopped_batch = True, done.step.batch
 
-    def error(self, path: Path, data: TrainingData) -> TrainingError:
-        """Writes the clips to `path` and returns the error to raise."""
+    def error(self, path: Path, data: TrainingData, write: bool = True) -> TrainingError:
+        """Writes the clips to `path`, if this process is the one that writes, and returns the error to raise."""
         with self._lock:
             batches = [
                 {"batch": batch, "clips": [] if index is None else data.clip_names(index.tolist())}
@@ -107,7 +110,8 @@ class NonFiniteWatch:
             ]
         where = f"their clips are in {path}"
         try:
-            path.write_text(json.dumps({"batches": batches}, indent=2) + "\n", encoding="utf-8")
+            if write:
+                path.write_text(json.dumps({"batches": batches}, indent=2) + "\n", encoding="utf-8")
         except OSError as problem:
             where = f"{path} cannot be written ({problem.strerror})"
         return TrainingError(

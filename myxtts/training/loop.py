@@ -12,21 +12,26 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
+import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import SECTIONS, XTTSConfig
 from myxtts.config.yaml_file import render_yaml
 from myxtts.errors import DataError, TrainingError
 from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.step_watcher import MAX_IN_FLIGHT
 from myxtts.training import run_folder
 from myxtts.training.alignment_cache import REUSE, AlignmentPhases
 from myxtts.training.checkpointing import Checkpointer
+from myxtts.training.collective import Collective
 from myxtts.training.failures import NonFiniteWatch, batches_of, is_out_of_memory, out_of_memory
 from myxtts.training.interruption import Interruption
 from myxtts.training.objective import Objective, Shape
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.progress import Observer, TrainingProgress, TrainingResult
+from myxtts.training.rank_reports import RankReports
 from myxtts.training.record_file import RecordFile
 from myxtts.training.run_folder import RunFolder
 from myxtts.training.run_log import MelToAudio, RunLog
@@ -55,6 +60,7 @@ class TrainingLoop:
         gpu_name: name of the GPU it runs on; None on a CPU.
         vocoder: for TensorBoard's audio.
         restored: the state to resume from; None begins a new run.
+        collective: the processes that train together; None: this one alone.
     """
 
     def __init__(
@@ -70,7 +76,11 @@ class TrainingLoop:
         gpu_name: str | None = None,
         vocoder: MelToAudio | None = None,
         restored: TrainingState | None = None,
+        collective: Collective | None = None,
     ) -> None:
+        self._collective = collective
+        self._is_chief = collective is None or collective.is_chief
+        self._reports = None if collective is None else RankReports(collective.rank, collective.ranks)
         self._config = config
         self._data = data
         self._folder = folder
@@ -83,10 +93,10 @@ class TrainingLoop:
         self._total_steps = data.total_steps(config.training)
         self._run = RunState() if restored is None else RunState(**vars(restored.run))
         self._began_at = self._run.batch
-        self._alignments = AlignmentPhases(config.training, data, self._run)
+        self._alignments = AlignmentPhases(config.training, data, self._run, collective)
         self._objective = objective
         optimizer = create_optimizer(config.training, self._total_steps, objective.model.dtype_policy.name)
-        self._step = TrainingStep(objective, optimizer, config, data.train.element_spec)
+        self._step = TrainingStep(objective, optimizer, config, data.train.element_spec, collective)
         self._phase = 0
         if restored is not None:
             restored.restore(self._step, self._alignments.cache)
@@ -111,6 +121,8 @@ class TrainingLoop:
         if ended is not None and (self._data.validation is None or self._run.validated_batch == self._run.batch):
             return self._nothing_left(ended)
         with ExitStack() as stack:
+            if self._collective is not None:
+                stack.enter_context(self._collective.lost_ranks())
             self._interruption = stack.enter_context(Interruption(self._announce_stop))
             self._open(stack)
             self._announce_start()
@@ -127,13 +139,15 @@ class TrainingLoop:
     def _open(self, stack: ExitStack) -> None:
         """Opens the files and starts the threads of the run; they are closed in the opposite order."""
         config, folder = self._config, self._folder.path
-        keep_until = self._began_at or None
-        config.to_yaml(folder / run_folder.CONFIG)
-        timing = RecordFile(folder / run_folder.TIMING, keep_until)
-        stack.callback(timing.close)
+        timing = log = tensorboard = None
+        if self._is_chief:
+            keep_until = self._began_at or None
+            config.to_yaml(folder / run_folder.CONFIG)
+            timing = RecordFile(folder / run_folder.TIMING, keep_until)
+            stack.callback(timing.close)
+            log = RecordFile(folder / run_folder.LOG, keep_until)
+            tensorboard = folder / run_folder.TENSORBOARD if config.training.enable_tensorboard else None
         self._times = StepTimes(self._monitor, timing, config.data.hop_length / config.data.sample_rate)
-        tensorboard = folder / run_folder.TENSORBOARD if config.training.enable_tensorboard else None
-        log = RecordFile(folder / run_folder.LOG, keep_until)
         self._log = RunLog(log, tensorboard, self._monitor, config.data.sample_rate, self._vocoder)
         stack.callback(self._log.close)
         self._log.configuration(render_yaml(config, SECTIONS))
@@ -143,10 +157,11 @@ class TrainingLoop:
             self._data,
             config,
             self._folder,
-            self._alignments.cache,
+            self._alignments,
             self._log,
             self._observer,
             self._monitor,
+            self._collective,
         )
         stack.callback(self._checkpointer.writer.wait)
         self._watcher = watch_steps(self._completed, synchronous=self._synchronous)
@@ -172,7 +187,7 @@ class TrainingLoop:
             free = clock()
             compiled = self._note_shape(batch)
             called = clock()
-            result = self._step(batch)
+            result = self._step(batch, self._report())
             returned = clock()
             run.batch += 1
             self._watcher.dispatched(
@@ -184,7 +199,7 @@ class TrainingLoop:
                     returned=returned,
                     shape=self._shape,
                     compiled=compiled,
-                    payload=(batch.get("index"), result.durations),
+                    payload=(batch.get("index"), batch.get("all_index"), result.durations),
                 )
             )
 
@@ -231,11 +246,15 @@ class TrainingLoop:
             checkpointer.save(step, best)
         checkpointer.writer.wait()
         self._log.wait()
+        signal_number = self._interruption.signal
+        if self._collective is not None:
+            # None ends before the chief has saved: to the others, a process that ends is a process that is gone.
+            signal_number = int(self._collective.gather(np.array([signal_number or 0.0])).max()) or None
         if checkpointer.writer.error is not None:
             raise TrainingError(
                 f"the checkpoint of step {step:,}, the last, cannot be saved ({checkpointer.writer.error})"
             )
-        result = self._result(reason, self._interruption.signal if reason == INTERRUPTED else None)
+        result = self._result(reason, signal_number if reason == INTERRUPTED else None)
         self._observer.message(str(result))
         return result
 
@@ -273,9 +292,11 @@ class TrainingLoop:
     # When to stop
 
     def _reason_to_stop(self) -> str | None:
-        if self._nonfinite.stop:
-            raise self._nonfinite.error(self._folder.path / run_folder.NONFINITE, self._data)
-        return self._ended() or (INTERRUPTED if self._stopping() else None)
+        # Of several processes, each knows at this batch what step `batch - MAX_IN_FLIGHT` told, and perhaps more.
+        known = self._run.batch if self._reports is None else self._run.batch - MAX_IN_FLIGHT
+        if self._nonfinite.stop and self._nonfinite.stopped_batch <= known:
+            raise self._nonfinite.error(self._folder.path / run_folder.NONFINITE, self._data, self._is_chief)
+        return self._ended() or (INTERRUPTED if self._interrupted() else None)
 
     def _ended(self) -> str | None:
         """Why the run is complete; None if it is not."""
@@ -286,8 +307,20 @@ class TrainingLoop:
             return EARLY_STOPPING
         return None
 
+    def _interrupted(self) -> bool:
+        """Whether a signal stops the run now. Of several processes, all stop after the same batch."""
+        return self._stopping() if self._reports is None else self._reports.signalled(self._run.batch)
+
     def _stopping(self) -> bool:
+        """Whether this process got a signal, so that a validation may be left unfinished."""
         return self._interruption.signal is not None
+
+    def _report(self) -> np.ndarray | None:
+        """What this process tells the others with the next step; None if there are none."""
+        if self._reports is None:
+            return None
+        times = replace(self._times.latest, compilations=self._compilations)
+        return self._reports.own(self._interruption.signal, times)
 
     # What the loop does
 
@@ -350,8 +383,10 @@ class TrainingLoop:
 
     def _completed(self, done: CompletedStep) -> None:
         """Called for each completed step, by the thread that waits for the device."""
-        index, durations = done.step.payload
-        self._nonfinite.completed(done, index)
+        index, all_index, durations = done.step.payload
+        if self._reports is not None and done.reports is not None:
+            self._reports.completed(done.step.batch, done.reports)
+        self._nonfinite.completed(done, index if all_index is None else all_index)
         self._alignments.completed(done, index, durations)
         if self._times.completed(done):
             self._observer.progress(self._progress(done.step.batch))

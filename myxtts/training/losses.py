@@ -4,7 +4,8 @@ To add a loss, write a function and give it a line in `LOSSES`. It is then train
 in the log file, in TensorBoard, at validations.
 
 Each loss is a mean over the positions that exist in the batch, in float32. Padding a batch further, or adding empty
-places to it, changes none of them.
+places to it, changes none of them. Where several processes train together, each computes its clips' part of the mean
+over the whole batch: the sum over the processes is the loss.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Loss:
 
 def prior_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
     """How far frames are from their token's mean mel. The alignment is learned by this loss."""
-    return masked_mean(0.5 * tf.square(outputs.mel - outputs.mean), outputs.frame_mask)
+    return masked_mean(0.5 * tf.square(outputs.mel - outputs.mean), outputs.frame_mask, outputs.frames)
 
 
 def decoder_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
@@ -46,13 +47,14 @@ def decoder_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str)
     squared error, which the theory of flow matching asks for, for `flow`."""
     error = outputs.prediction - outputs.target
     error = tf.square(error) if decoder == "flow" else tf.abs(error)
-    return masked_mean(error, outputs.frame_mask)
+    return masked_mean(error, outputs.frame_mask, outputs.frames)
 
 
 def duration_loss(outputs: Outputs, batch: Mapping[str, tf.Tensor], decoder: str) -> tf.Tensor:
     """How far predicted log-durations are from those of the alignment."""
     durations = tf.math.log(tf.maximum(tf.cast(outputs.durations, tf.float32), 1.0))
-    return masked_mean(tf.square(outputs.log_durations - durations)[:, :, None], outputs.token_mask)
+    error = tf.square(outputs.log_durations - durations)[:, :, None]
+    return masked_mean(error, outputs.token_mask, outputs.tokens)
 
 
 LOSSES: dict[str, Loss] = {

@@ -19,7 +19,11 @@ from myxtts.audio.mel_tf import LogMel
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batches.audio_loader import add_device_features
 from myxtts.models.checkpoint import write_model
-from myxtts.models.xtts import XTTS
+from myxtts.models.masking import dims
+from myxtts.models.mel_discriminator import MelDiscriminator
+from myxtts.models.randomness import fold_in, seed_of, uniform
+from myxtts.models.xtts import XTTS, Outputs
+from myxtts.training.adversarial_losses import AdversarialLosses, adversarial_losses_of_clips
 from myxtts.training.losses import TOTAL, compute_losses, loss_names
 
 Batch = Mapping[str, tf.Tensor]
@@ -27,6 +31,14 @@ Shape = tuple[int, ...]  # clips, frames, and for speech tokens
 
 # Spoken at every validation.
 SENTENCES = 3
+
+# In a shorter run, alignments are hardly settled before its end; a discriminator would only cost time.
+SHORTEST_JUDGED_RUN = 2000
+# Frames of each clip that the discriminator of mels sees in a step: it needs fewer than the other losses.
+JUDGED_FRAMES = 64
+FEATURE_WEIGHT = 2.0  # beside the adversarial loss
+_SEED_OF_PARTS = 100  # the model uses small numbers
+ADVERSARIAL_LOSSES = ("adversarial", "features", "discriminator")
 
 
 class BatchLosses(NamedTuple):
@@ -96,28 +108,55 @@ class Objective(Protocol):
         """What to tell the user about the validation clips at the end of a run, or None."""
 
 
+class SpeechInTraining(keras.Model):
+    """A model, and the discriminator that trains it."""
+
+    def __init__(self, speech: XTTS) -> None:
+        super().__init__(dtype=speech.dtype_policy)
+        self.speech = speech
+        self.discriminator = MelDiscriminator(dtype="float32")
+        self.built = True
+
+
 class SpeechObjective:
-    """Text to mel: the losses of `losses`.
+    """Text to mel: the losses of `losses`; in the last share of a run a discriminator's as well.
 
     Args:
         model: what is trained.
-        config: `data` defines a mel.
+        config: `data` defines a mel, `training` the discriminator's share.
+        total_steps: of the whole run; None: without a discriminator.
     """
 
-    def __init__(self, model: XTTS, config: XTTSConfig) -> None:
-        self.model = model
-        self.names = loss_names()
+    def __init__(self, model: XTTS, config: XTTSConfig, total_steps: int | None = None) -> None:
+        self._speech = model
+        self._total_steps = total_steps
+        long_enough = total_steps is not None and total_steps >= SHORTEST_JUDGED_RUN
+        # A velocity is no mel, and the flow decoder makes no averages.
+        possible = long_enough and model.decoder_kind == "regression"
+        self._judged = possible and config.training.mel_adversarial_share > 0
+        self.model: keras.Model = SpeechInTraining(model) if self._judged else model
+        self.names = (*loss_names(), *(ADVERSARIAL_LOSSES if self._judged else ()))
+        self._phase = 0
         self._config = config
         self._settings = MelSettings.from_config(config.data)
         self._log_mel = LogMel(self._settings)
 
     def __call__(self, batch: Batch, seed: tf.Tensor, training: bool) -> BatchLosses:
         features = add_device_features(batch, self._log_mel, self._settings)
-        outputs = self.model(features, training=training, seed=seed)
-        losses = compute_losses(outputs, features, self.model.decoder_kind)
+        outputs = self._speech(features, training=training, seed=seed)
+        losses = compute_losses(outputs, features, self._speech.decoder_kind)
+        minimised: list[tuple[tf.Tensor, Sequence[keras.Variable]]] = []
+        if self._judged:
+            judged = self._judge(outputs, features, seed)
+            weight = self._config.training.mel_adversarial_weight
+            more = (weight * judged.adversarial, weight * FEATURE_WEIGHT * judged.features)
+            losses[TOTAL] += more[0] + more[1]
+            losses |= dict(zip(ADVERSARIAL_LOSSES, (*more, judged.discriminator), strict=True))
+            if self._phase:
+                minimised.append((judged.discriminator, self.model.discriminator.trainable_variables))
         return BatchLosses(
             losses,
-            [(losses[TOTAL], self.model.trainable_variables)],
+            [(losses[TOTAL], self._speech.trainable_variables), *minimised],
             tf.math.count_nonzero(features["mel_lengths"], dtype=tf.float32),
             tf.reduce_sum(tf.cast(features["mel_lengths"], tf.float32)),
             tf.cast(outputs.durations, tf.float32),
@@ -132,24 +171,48 @@ class SpeechObjective:
         return clips, frames, tokens
 
     def phase(self, step: int) -> int:
-        return 0
+        if not self._judged or self._total_steps is None:
+            return 0
+        return int(step >= self._total_steps * (1 - self._config.training.mel_adversarial_share))
 
     def enter(self, phase: int) -> None:
-        pass
+        self._phase = phase
 
     def copy(self) -> SpeechObjective:
-        return SpeechObjective(XTTS.from_config(self.model.get_config()), self._config)
+        """For validation: it stays in the first phase, so that losses can be compared throughout a run."""
+        return SpeechObjective(XTTS.from_config(self._speech.get_config()), self._config, self._total_steps)
 
     def write(self, folder: Path, config: XTTSConfig, details: Mapping[str, Any]) -> None:
-        write_model(folder, self.model, config, details)
+        write_model(folder, self._speech, config, details)
 
     def samples(self, config: XTTSConfig, batch: Batch) -> SampleSpeaker:
-        return SampleSpeaker(self.model, config, batch)
+        return SampleSpeaker(self._speech, config, batch)
 
     def warning(self, config: XTTSConfig, validation: tf.data.Dataset, step: int) -> str | None:
         from myxtts.training.text_check import STEPS_TO_TELL, warning_of_wrong_texts  # which needs the step
 
-        return warning_of_wrong_texts(self.model, config, validation) if step >= STEPS_TO_TELL else None
+        return warning_of_wrong_texts(self._speech, config, validation) if step >= STEPS_TO_TELL else None
+
+    def _judge(self, outputs: Outputs, batch: Batch, seed: tf.Tensor) -> AdversarialLosses:
+        """What the discriminator says of a part of each clip, chosen by chance."""
+        if not self._phase:
+            return AdversarialLosses(*[tf.constant(0.0)] * 3)
+        clips, frames, _ = dims(outputs.mel)
+        lengths = batch["mel_lengths"]
+        where = uniform([clips], fold_in(seed_of(batch, seed), _SEED_OF_PARTS))
+        first = tf.cast(where * tf.cast(tf.maximum(lengths - JUDGED_FRAMES, 0) + 1, tf.float32), tf.int32)
+        rows = first[:, None] + tf.range(JUDGED_FRAMES)[None]
+        mask = tf.cast(rows < lengths[:, None], tf.float32)[:, :, None]  # a clip may be shorter than the part
+        rows = tf.minimum(rows, frames - 1)
+        recorded, made, mean = (
+            tf.gather(whole, rows, batch_dims=1)
+            for whole in (outputs.mel, outputs.prediction, tf.stop_gradient(outputs.mean))
+        )
+        judge = self.model.discriminator
+        true, masks = judge(recorded, mean, mask)
+        false, _ = judge(made, mean, mask)
+        everywhere = tf.math.count_nonzero(batch.get("all_mel_lengths", lengths), dtype=tf.float32)
+        return adversarial_losses_of_clips(true, false, masks, everywhere)
 
 
 class SampleSpeaker:

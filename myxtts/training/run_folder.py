@@ -6,6 +6,7 @@
 | `step-00001000` | a checkpoint (`models.checkpoint` and `training_state`); the newest few are kept |
 | `best` | a link to the one with the lowest validation loss, or a file with its name where there are no links |
 | `log.jsonl`, `timing.jsonl` | losses, and the times of every step |
+| `rank-1.log`, … | messages of the other processes, where several train together |
 | `tensorboard` | TensorBoard's files |
 | `nonfinite.json` | the clips of the steps that ended the run, if a loss was not finite |
 | `lock` | locked while a run is active; the text in it is the process id |

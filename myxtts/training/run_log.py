@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +35,7 @@ class RunLog:
     """Writes the log file and TensorBoard of a run.
 
     Args:
-        log: the log file.
+        log: the log file; none: none is written.
         tensorboard: folder of TensorBoard's files; none: none are written.
         monitor: records the time that the thread takes.
         sample_rate: of the audio.
@@ -43,7 +44,7 @@ class RunLog:
 
     def __init__(
         self,
-        log: RecordFile,
+        log: RecordFile | None,
         tensorboard: Path | None,
         monitor: PerformanceMonitor,
         sample_rate: int,
@@ -86,8 +87,7 @@ class RunLog:
 
         def write() -> None:
             losses = MeanLosses.of(totals, names)
-            self._log.write({"batch": batch, "step": step, **losses.to_dict()})
-            self._log.flush()
+            self._write({"batch": batch, "step": step, **losses.to_dict()})
             then(losses)
             self._draw(step, lambda: _scalars(losses, rates))
 
@@ -96,8 +96,7 @@ class RunLog:
     def validation(self, step: int, batch: int, losses: Mapping[str, float], best: bool) -> None:
         """Writes the losses on the validation clips."""
         values = {name: value if np.isfinite(value) else None for name, value in losses.items()}
-        self._log.write({"batch": batch, "step": step, "validation": values, "best": best})
-        self._log.flush()
+        self._write({"batch": batch, "step": step, "validation": values, "best": best})
 
         def draw() -> None:
             for name, value in losses.items():
@@ -132,7 +131,13 @@ class RunLog:
         self._thread.join()
         if self._writer is not None:
             self._writer.close()
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        if self._log is not None:
+            self._log.write(record)
+            self._log.flush()
 
     def _audio(self, name: str, audio: np.ndarray | None, mel: np.ndarray) -> None:
         """Writes audio; if there is none, that of the mel."""

@@ -9,22 +9,29 @@ counts as one of its optimizer step's batches, with a gradient of zero.
 Under XLA the step is two programs in one graph: the gradient, compiled for every shape of batch, and the update,
 which does not depend on the shape and is compiled once. As one program, every shape would take 1.5 times as long to
 compile.
+
+Where several processes train together, each computes the gradient of its share of the batch, and between the two
+programs gradients and losses are summed over all of them. So the update is the same everywhere: it moves the same
+weights, skips the same steps. With the sum travels what the processes tell each other (`rank_reports.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.collective import Collective
 from myxtts.training.losses import TOTAL
 from myxtts.training.objective import Batch, Objective, Shape
 from myxtts.training.optimizer import FlatWeights
+from myxtts.training.rank_reports import REPORTED
 
 # What `totals` holds after the losses: sums over the batches since the last reading, and the last learning rate.
 _AFTER_LOSSES = ("gradient_norm", "batches", "learning_rate")
@@ -37,7 +44,7 @@ class StepResult(NamedTuple):
     """What a step returns, on the device. All float32: TensorFlow keeps int32 results on the host, so that the call
     itself would have to wait for them."""
 
-    completion: tf.Tensor  # [3]: steps in a row that were skipped, clips, frames
+    completion: tf.Tensor  # [3]: steps in a row that were skipped, clips, frames; for `steps_in_flight` to read
     durations: tf.Tensor  # [B, T], by the step's alignment
 
 
@@ -89,6 +96,7 @@ class TrainingStep:
         optimizer: built here, for the model's weights.
         config: `training` sets the seed and how the step is run.
         spec: the `element_spec` of the batches.
+        collective: the processes that train together; None: this one alone.
 
     Attributes:
         weights: of the model, as the vectors that the optimizer was built for.
@@ -102,7 +110,9 @@ class TrainingStep:
         optimizer: keras.optimizers.Optimizer,
         config: XTTSConfig,
         spec: Mapping[str, tf.TensorSpec],
+        collective: Collective | None = None,
     ) -> None:
+        self._collective = collective
         self.objective = objective
         self.optimizer = optimizer
         self.weights = FlatWeights(objective.model.trainable_variables)
@@ -123,12 +133,19 @@ class TrainingStep:
         self.shapes: dict[Shape, int] = {}
         self._spec = {name: any_length(one) for name, one in spec.items()}
         self._training = config.training
-        self._run = self._compile(self._gradient)
+        self._known_alignments: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+        self._run = self._compile()
         self._read = tf.function(self._read_totals, autograph=False).get_concrete_function()
 
-    def __call__(self, batch: Batch) -> StepResult:
-        """Dispatches a step. On a GPU it returns before the step is done, on a CPU after."""
-        return self._run(batch)
+    def __call__(self, batch: Batch, report: np.ndarray | None = None) -> StepResult:
+        """Dispatches a step. On a GPU it returns before the step is done, on a CPU after.
+
+        Args:
+            batch: or this process's share of it.
+            report: where several processes train together, what this one tells the others: float32
+                [ranks, REPORTED], zeros but for its own row. Their sum comes with the step's `completion`.
+        """
+        return self._run(batch) if report is None else self._run(batch, tf.constant(report))
 
     def note_shape(self, batch: Batch) -> tuple[Shape, bool]:
         """The batch's shape, and whether it is new, that is, whether the step will be compiled for it."""
@@ -140,17 +157,13 @@ class TrainingStep:
     def enter(self, phase: int) -> None:
         """Computes the losses of a phase of the objective from now on."""
         self.objective.enter(phase)
-        self._run = self._compile(self._gradient)
+        self._run = self._compile()
         self.shapes.clear()
 
     def use_alignments(self, cache: AlignmentCache) -> None:
         """From now on, take the alignment of every clip from `cache` instead of searching for it."""
-        known = cache.on_device()
-
-        def gradient(batch: Batch) -> _Gradient:
-            return self._gradient({**batch, "durations": known(batch["index"], batch["tokens"])})
-
-        self._run = self._compile(gradient)
+        self._known_alignments = cache.on_device()
+        self._run = self._compile()
         self.shapes.clear()
 
     def read(self) -> tf.Tensor:
@@ -163,19 +176,31 @@ class TrainingStep:
         """Steps skipped since the run began; waits for the device."""
         return int(self._skipped)
 
-    def _compile(self, gradient: Callable[[Batch], _Gradient]) -> Callable[[Batch], StepResult]:
+    def _compile(self) -> Callable[..., StepResult]:
         """The step, run as the configuration says: eagerly, or as a graph that is traced once for all shapes."""
+        gradient: Callable[[Batch], _Gradient] = self._gradient
         update: Callable[[_Gradient], tf.Tensor] = self._update
+        signature: list[Any] = [self._spec]
+        if self._collective is not None:
+            signature.append(tf.TensorSpec([self._collective.ranks, REPORTED]))
+
+        def step(batch: Batch, report: tf.Tensor | None = None) -> StepResult:
+            computed = gradient(batch)
+            if self._collective is None:
+                return StepResult(update(computed), computed.durations)
+            summed, told = _sum(computed, report, self._collective)
+            return StepResult(tf.concat([update(summed), told], axis=0), computed.durations)
+
         if self._training.enable_eager_debug or not self._training.enable_graph_mode:
-            return lambda batch: _step(batch, gradient, update)
+            return step
         if self._training.enable_xla_compilation:
             gradient = tf.function(gradient, jit_compile=True, autograph=False)
             update = tf.function(update, jit_compile=True, autograph=False)
-        return tf.function(
-            lambda batch: _step(batch, gradient, update), input_signature=[self._spec], autograph=False
-        )
+        return tf.function(step, input_signature=signature, autograph=False)
 
     def _gradient(self, batch: Batch) -> _Gradient:
+        if self._known_alignments is not None:
+            batch = {**batch, "durations": self._known_alignments(batch["index"], batch["tokens"])}
         seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
         with tf.GradientTape(persistent=True) as tape:
             found = self.objective(batch, seed, training=True)
@@ -253,11 +278,14 @@ def fold_seed(seed: int) -> int:
     return (seed ^ (seed >> 31)) & 0x7FFFFFFF
 
 
-def _step(
-    batch: Batch, gradient: Callable[[Batch], _Gradient], update: Callable[[_Gradient], tf.Tensor]
-) -> StepResult:
-    computed = gradient(batch)
-    return StepResult(update(computed), computed.durations)
+def _sum(computed: _Gradient, report: tf.Tensor, collective: Collective) -> tuple[_Gradient, tf.Tensor]:
+    """The gradient of the whole batch, and what `steps_in_flight` reads after the three numbers of a step's
+    completion: the seconds that the sum took, this process's clips, and the reports of all."""
+    numbers = tf.concat([computed.losses, [computed.clips, computed.frames]], axis=0)
+    summed, seconds = collective.timed_sum([*computed.gradients, report, numbers])
+    *gradients, reports, numbers = summed
+    told = tf.concat([[seconds, computed.clips], tf.reshape(reports, [-1])], axis=0)
+    return computed._replace(gradients=gradients, losses=numbers[:-2], clips=numbers[-2], frames=numbers[-1]), told
 
 
 def any_length(spec: tf.TensorSpec) -> tf.TensorSpec:

@@ -150,6 +150,8 @@ def _programs(model: XTTS, config: XTTSConfig, batch: Batch) -> dict[str, Progra
         alignment=tf.zeros([clips, frames], tf.int32),
         token_mask=token_mask,
         frame_mask=frame_mask,
+        tokens=tf.reduce_sum(tf.cast(token_mask, tf.float32)),
+        frames=tf.reduce_sum(tf.cast(frame_mask, tf.float32)),
     )
     programs["losses"] = compiled(lambda one: compute_losses(one, features, model.decoder_kind), outputs)
 

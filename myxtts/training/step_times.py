@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from myxtts.performance.monitor import PerformanceMonitor
+from myxtts.performance.rank_times import RankTimes
 from myxtts.performance.stall import StepTimeline
+from myxtts.training.rank_reports import times_of
 from myxtts.training.record_file import RecordFile
 from myxtts.training.steps_in_flight import CompletedStep
 
@@ -70,6 +73,7 @@ class StepTimes:
         self._to_unix = time.time() - time.perf_counter()
         self._pending: list[CompletedStep] = []
         self._flushed = self._origin
+        self._latest = RankTimes()
         self._sums = np.zeros(6)  # steps, clips, frames; seconds that steps waited, stalled and lasted
 
     def begin(self) -> None:
@@ -100,6 +104,11 @@ class StepTimes:
             self._sums[:] = 0
             return rates
 
+    @property
+    def latest(self) -> RankTimes:
+        """Means of this process over the steps that were processed last."""
+        return self._latest
+
     def rates(self) -> Rates:
         """Means since the last `take_rates`."""
         with self._lock:
@@ -128,13 +137,25 @@ class StepTimes:
         )
         stalls, seconds = timeline.stalls.tolist(), timeline.step_times.tolist()
         for done, stall, lasted in zip(self._pending, stalls, seconds, strict=True):
-            self._add(done, min(stall, lasted), lasted)
+            self._add(done, min(stall, lasted), lasted, last=done is self._pending[-1])
+        self._note_latest(stalls, seconds)
         if self._file is not None:
             self._file.flush()
         self._origin = self._flushed = self._pending[-1].at
         self._pending.clear()
 
-    def _add(self, done: CompletedStep, stall: float, seconds: float) -> None:
+    def _note_latest(self, stalls: list[float], seconds: list[float]) -> None:
+        times = [
+            (lasted, min(stall, lasted), done.all_reduce, done.own_clips)
+            for done, stall, lasted in zip(self._pending, stalls, seconds, strict=True)
+            if not done.step.compiled
+        ]
+        if not times:
+            return
+        lasted, stall, all_reduce, clips = np.mean(times, axis=0).tolist()
+        self._latest = RankTimes(1e3 * lasted, 1e3 * stall, 1e3 * all_reduce, clips / lasted if lasted else 0.0)
+
+    def _add(self, done: CompletedStep, stall: float, seconds: float, last: bool) -> None:
         waited = done.step.ready - done.step.asked
         if done.step.compiled:
             self._monitor.log_operation(COMPILING, seconds)
@@ -153,5 +174,19 @@ class StepTimes:
                     "audio_seconds": round(done.frames * self._frame_seconds, 3),
                     "shape": done.step.shape,
                     "compiled": done.step.compiled,
+                    **_of_ranks(done, last),
                 }
             )
+
+
+def _of_ranks(done: CompletedStep, last: bool) -> dict[str, Any]:
+    """What the timing file has of a step of several processes: the time of the all-reduce, and with the last step of
+    a group the latest times of every rank."""
+    if done.reports is None:
+        return {}
+    record: dict[str, Any] = {"all_reduce_ms": round(1e3 * done.all_reduce, 3)}
+    if last:
+        record["ranks"] = [
+            {name: round(value, 3) for name, value in asdict(times).items()} for times in times_of(done.reports)
+        ]
+    return record

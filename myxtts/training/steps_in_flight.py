@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from myxtts.performance.step_watcher import StepWatcher
+from myxtts.training.rank_reports import REPORTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class DispatchedStep:
 
     Attributes:
         batch: its number, from 1.
-        completion: what can be read (`.numpy()`, three numbers) once the step is done.
+        completion: what can be read (`.numpy()`) once the step is done: three numbers, and where several processes
+            train together, five and a table of reports.
         asked: when the loop asked for the batch, in seconds on `time.perf_counter`.
         ready: when the batch was there.
         returned: when the call of the step returned.
@@ -50,6 +54,9 @@ class CompletedStep:
         skipped_in_a_row: steps up to and with this one whose loss or gradient was not finite.
         clips: clips in the batch, without empty places.
         frames: their mel frames.
+        all_reduce: seconds that the sum over all processes took; 0 in a single process.
+        own_clips: clips of this process.
+        reports: float32 [ranks, REPORTED], what the processes told each other; None in a single process.
     """
 
     step: DispatchedStep
@@ -57,6 +64,9 @@ class CompletedStep:
     skipped_in_a_row: int
     clips: int
     frames: int
+    all_reduce: float = 0.0
+    own_clips: int = 0
+    reports: np.ndarray | None = None
 
 
 def watch_steps(on_completed: Callable[[CompletedStep], object], *, synchronous: bool) -> StepWatcher[DispatchedStep]:
@@ -70,7 +80,11 @@ def watch_steps(on_completed: Callable[[CompletedStep], object], *, synchronous:
     def wait(step: DispatchedStep) -> None:
         values = step.completion.numpy()
         at = step.returned if synchronous else time.perf_counter()
-        skipped, clips, frames = (int(value) for value in values.tolist())
-        on_completed(CompletedStep(step, at, skipped, clips, frames))
+        skipped, clips, frames = (int(value) for value in values[:3].tolist())
+        if len(values) == 3:
+            on_completed(CompletedStep(step, at, skipped, clips, frames, own_clips=clips))
+            return
+        reports = values[5:].reshape(-1, REPORTED)
+        on_completed(CompletedStep(step, at, skipped, clips, frames, float(values[3]), int(values[4]), reports))
 
     return StepWatcher(wait)

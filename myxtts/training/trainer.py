@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
+from myxtts.data.batch_service import ServedSource
 from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.data.progressive import batches_of_run
 from myxtts.models.checkpoint import SPEECH, Checkpoint
 from myxtts.models.create import create_model
 from myxtts.models.xtts import XTTS
 from myxtts.training.base_trainer import Trainer
+from myxtts.training.cluster import Rank
 from myxtts.training.objective import SpeechObjective
 from myxtts.training.progress import Observer
 from myxtts.training.run_log import MelToAudio
@@ -40,6 +43,7 @@ class XTTSTrainer(Trainer):
             `read_checkpoint` returned.
         observer: is told how the run goes; None logs it.
         vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
+        rank: which of the processes that train together this is (docs/scaling.md); None: it trains alone.
 
     Raises:
         UsageError: the folder holds another run, or the device cannot be used.
@@ -55,6 +59,7 @@ class XTTSTrainer(Trainer):
         init_from: str | os.PathLike[str] | Checkpoint | None = None,
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
+        rank: Rank | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -64,6 +69,7 @@ class XTTSTrainer(Trainer):
             init_from=init_from,
             observer=observer,
             vocoder=vocoder,
+            rank=rank,
         )
 
     def prepare_datasets(
@@ -84,13 +90,17 @@ class XTTSTrainer(Trainer):
         """
         with self._closed_on_error():
             dataset = dataset or LJSpeechDataset(None, self.config)
-            prepared = dataset.prepare(progress, self.config)
+            prepared = dataset.prepare(progress, self.config, beside=self._collective is None)
             if prepared.precomputed is not None:
                 mels = prepared.precomputed.columns["mel"]
                 self.monitor.log_cache_use(mels.reused, mels.computed)
             self._origin = prepared.metadata.origin()
-            train = self._begin(dataset.batches("train", self.config))
-            return train, dataset.batches("val", self.config).dataset(shuffle=False, epochs=1)
+            self._building = prepared.building
+            position = None if self._restored is None else self._restored.run.position
+            train, validation = batches_of_run(dataset, prepared, self.config.data, position, self.observer.message)
+            if self.config.data.data_service:
+                train = ServedSource.of(train, self.config.data.data_service)
+            return self._begin(train), validation.dataset(shuffle=False, epochs=1)
 
     def _objective(self, data: TrainingData) -> SpeechObjective:
-        return SpeechObjective(self.model, self.config)
+        return SpeechObjective(self.model, self.config, data.total_steps(self.config.training))

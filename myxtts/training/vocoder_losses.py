@@ -1,4 +1,4 @@
-"""What a vocoder is trained on: how near its sound is to a recording, and whether it is taken for one.
+"""What a vocoder is trained on: how near its sound is to a recording.
 
 Pulses lie where the recording has them (`source_of_audio`), so they can be compared with it sample by sample; noise
 cannot, and is compared by its spectrograms.
@@ -7,9 +7,7 @@ cannot, and is compared by its spectrograms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,14 +23,6 @@ _PULSE_RESOLUTION = (512, 128)
 _COMPRESSION = 0.3  # power of the magnitudes of pulses, which brings quiet harmonics near to loud ones
 _QUIET = 1e-3  # added to magnitudes before the logarithm: what is quieter hardly counts
 _SMALL = 1e-6
-
-
-class AdversarialLosses(NamedTuple):
-    """Scalars."""
-
-    adversarial: tf.Tensor  # of the vocoder: by how much it is told from recordings
-    features: tf.Tensor  # of the vocoder: how far what the discriminators see is from what they see of recordings
-    discriminator: tf.Tensor  # of the discriminators: by how much they are wrong
 
 
 def spectral_loss(recorded: tf.Tensor, made: tf.Tensor, sample_rate: int) -> tf.Tensor:
@@ -53,24 +43,6 @@ def pulse_loss(recorded: tf.Tensor, pulses: tf.Tensor) -> tf.Tensor:
     """Distance of the filtered pulses [B, n] from the recording by their complex spectra: phases count."""
     there, here = (_compressed(_spectrum(sound, *_PULSE_RESOLUTION)) for sound in (recorded, pulses))
     return tf.reduce_mean(sum(tf.abs(one - other) for one, other in zip(there, here, strict=True)))
-
-
-def adversarial_losses(
-    recorded: Sequence[Sequence[tf.Tensor]], made: Sequence[Sequence[tf.Tensor]]
-) -> AdversarialLosses:
-    """Least squares (Mao et al. 2017) and feature matching.
-
-    Args:
-        recorded, made: for each discriminator, what it sees of either sound, layer by layer, the scores last.
-    """
-    adversarial, features, discriminator = [], [], []
-    for true, false in zip(recorded, made, strict=True):
-        adversarial.append(tf.reduce_mean(tf.square(1 - false[-1])))
-        discriminator.append(tf.reduce_mean(tf.square(1 - true[-1])) + tf.reduce_mean(tf.square(false[-1])))
-        for there, here in zip(true[:-1], false[:-1], strict=True):
-            there = tf.stop_gradient(there)
-            features.append(tf.reduce_mean(tf.abs(there - here)) / (tf.reduce_mean(tf.abs(there)) + 1e-3))
-    return AdversarialLosses(*(tf.reduce_mean(tf.stack(one)) for one in (adversarial, features, discriminator)))
 
 
 @lru_cache(maxsize=16)

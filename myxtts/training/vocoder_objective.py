@@ -21,9 +21,10 @@ from myxtts.models.masking import dims
 from myxtts.models.period_discriminator import PeriodDiscriminator
 from myxtts.models.pitch import pitch_targets
 from myxtts.models.spectrogram_discriminator import SpectrogramDiscriminator
+from myxtts.training.adversarial_losses import AdversarialLosses, adversarial_losses
 from myxtts.training.losses import TOTAL
 from myxtts.training.objective import SENTENCES, Batch, BatchLosses, Sample, Shape
-from myxtts.training.vocoder_losses import AdversarialLosses, adversarial_losses, pulse_loss, spectral_loss
+from myxtts.training.vocoder_losses import pulse_loss, spectral_loss
 
 # Frames at either end of a segment that are not judged: there, neighbours are missing.
 EDGE_FRAMES = 4

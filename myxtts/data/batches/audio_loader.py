@@ -17,6 +17,7 @@ from myxtts.audio.reading import PCM16_SCALE
 from myxtts.data.batches.clip_files import ClipFiles
 from myxtts.data.batches.clip_table import ClipTable, TableInGraph
 from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples
+from myxtts.data.batches.share import WHOLE, Share
 
 
 class AudioLoader:
@@ -30,6 +31,7 @@ class AudioLoader:
         on_device: leave the mels to the compiled step: the batch carries `audio` int16 [B, S] and `audio_lengths` in
             place of `mel`, and `reference_audio` in place of `reference_mel`.
         reference_frames: frames of `reference_mel`; 0 for none.
+        share: which places of a batch are loaded.
     """
 
     def __init__(
@@ -40,9 +42,10 @@ class AudioLoader:
         mel_dtype: str,
         on_device: bool = False,
         reference_frames: int = 0,
+        share: Share = WHOLE,
     ) -> None:
         self._clips = clips
-        self._table = TableInGraph.of(table)
+        self._table = TableInGraph.of(table, share)
         self._settings = settings
         self._mel_dtype = tf.as_dtype(mel_dtype)
         self._on_device = on_device
@@ -54,7 +57,7 @@ class AudioLoader:
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
-        rows = request["rows"][: request["size"]]
+        rows = self._table.rows(request)
         columns = self._table.columns(rows)
         batch = self._table.text(rows, columns, request["tokens"], self._tokens)
         frames = request["frames"]
@@ -67,13 +70,13 @@ class AudioLoader:
         else:
             batch["mel"] = tf.cast(self._log_mel(audio, lengths)[:, :frames], self._mel_dtype)
         if self._reference_frames:
-            chosen, _, frame = self._table.references(rows, columns, request["draw"], self._reference_frames)
+            chosen, _, frame = self._table.references(request, columns, self._reference_frames)
             crops = self._read_crops(chosen, tf.cast(frame[:, 0], tf.int64))
             if self._on_device:
                 batch["reference_audio"] = crops
             else:
                 batch["reference_mel"] = tf.cast(self._log_mel(crops), self._mel_dtype)
-        return batch
+        return batch | self._table.whole_batch(request)
 
     def _read(self, rows: tf.Tensor, samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Samples of clips [B], zero-padded to `samples`: int16 or float32 [B, S], and their lengths, int32 [B]."""

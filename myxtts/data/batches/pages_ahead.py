@@ -24,6 +24,7 @@ import numpy as np
 import psutil
 
 from myxtts.data.batches.plan import BatchOrder, BatchPlan
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.batches.window_plan import WindowedPlan
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.parted_store import PartedStore
@@ -47,6 +48,7 @@ def ask_ahead(
     *,
     ahead: int = AHEAD,
     memory: int | None = None,
+    share: Share = WHOLE,
 ) -> threading.Thread | None:
     """Starts the thread, if the store is mapped, does not fit into memory, and the system can be asked.
 
@@ -55,6 +57,7 @@ def ask_ahead(
         store, plan, order: of the batches.
         ahead: how many batches are asked for before the one that is loaded next.
         memory: bytes that a store may have and fit; none: what is available now.
+        share: which places of a batch this process loads.
     """
     if not (store.memory_map and hasattr(os, "posix_fadvise") and os.access(_PAGE_TABLE, os.R_OK)):
         return None
@@ -65,9 +68,11 @@ def ask_ahead(
     gone = threading.Event()
     weakref.finalize(reader, gone.set)
 
+    batches = (rows[share.rank :: share.ranks] for rows in plan.rows_of_batches(order))
+
     def follow() -> None:
         try:
-            _follow(store, plan.rows_of_batches(order), ahead, gone)
+            _follow(store, batches, ahead, gone)
         except OSError as error:
             logger.warning("pages are no longer asked for ahead: %s", error)
 

@@ -80,9 +80,15 @@ def create_dataset(
     if settings.overlap:
         # The order is a promise (resuming depends on it), so batches come in order whatever the number of workers.
         dataset = dataset.map(load_batch, num_parallel_calls=settings.workers, deterministic=True)
-        dataset = dataset.prefetch(settings.prefetch)
     else:
         dataset = dataset.map(load_batch)
+    return deliver(dataset, settings)
+
+
+def deliver(dataset: tf.data.Dataset, settings: PipelineSettings) -> tf.data.Dataset:
+    """Batches kept ready, on the host and on the device."""
+    if settings.overlap:
+        dataset = dataset.prefetch(settings.prefetch)
     dataset = dataset.with_options(_options(settings))
     if settings.device is not None:
         # Last of all: what follows a device prefetch would run on the host again.

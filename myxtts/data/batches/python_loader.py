@@ -23,9 +23,11 @@ from myxtts.data.batches.clip_table import (
     TOKEN_LENGTH,
     TOKEN_OFFSET,
     ClipTable,
+    TableInGraph,
 )
 from myxtts.data.batches.order import keys
 from myxtts.data.batches.runtime_clips import RuntimeClips, crop_samples
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.store import FeatureStore
 
 
@@ -38,6 +40,9 @@ class PythonLoader:
         settings: what a mel is.
         mel_dtype: type of the mels in a batch, `float16` or `float32`.
         reference_frames: frames of `reference_mel`; 0 for none.
+        share: which places of a batch are loaded.
+        exact: take references of audio files from the mel of the whole clip, as a store has it. Otherwise only their
+            own samples are read, and the first and the last frames are slightly different.
     """
 
     def __init__(
@@ -47,12 +52,16 @@ class PythonLoader:
         settings: MelSettings,
         mel_dtype: str,
         reference_frames: int = 0,
+        share: Share = WHOLE,
+        exact: bool = False,
     ) -> None:
         self._clips = clips
         self._table = table
         self._settings = settings
         self._mel_dtype = np.dtype(mel_dtype)
         self._reference_frames = reference_frames
+        self._share = share
+        self._exact = exact
         # What `_load` returns, in its order: the type, and the shape of one place.
         mel = tf.as_dtype(self._mel_dtype)
         self._outputs: dict[str, tuple[tf.DType, list[int | None]]] = {
@@ -66,6 +75,10 @@ class PythonLoader:
         }
         if reference_frames:
             self._outputs["reference_mel"] = (mel, [reference_frames, settings.n_mels])
+        self._in_graph: TableInGraph | None = None
+        if table is not None and not share.is_whole:
+            with tf.device("/CPU:0"):
+                self._in_graph = TableInGraph.of(table, share)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
@@ -74,8 +87,10 @@ class PythonLoader:
         values = tf.numpy_function(self._load, inputs, [dtype for dtype, _ in self._outputs.values()])
         batch = dict(zip(self._outputs, values, strict=True))
         for name, (_, shape) in self._outputs.items():
-            batch[name].set_shape([request["rows"].shape[0], *shape])
-        return batch
+            batch[name].set_shape([None, *shape])
+        if self._share.is_whole:
+            return batch
+        return batch | (self._in_graph or TableInGraph.of_request(request, self._share)).whole_batch(request)
 
     def _load(
         self,
@@ -90,7 +105,9 @@ class PythonLoader:
     ) -> list[np.ndarray]:
         table = self._table if values is None or members is None else ClipTable(values.T, members)
         assert table is not None
-        rows = rows[:size]
+        whole = size
+        rows = self._share.take(rows[:whole])
+        size = len(rows)
         clips = table.values[rows]  # row -1, an empty place, is the table's last
         text = np.zeros((size, tokens), np.int32)
         mel = np.full((size, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
@@ -107,23 +124,24 @@ class PythonLoader:
         speaker, language = clips[:, SPEAKER].astype(np.int32), clips[:, LANGUAGE].astype(np.int32)
         loaded = [text, token_lengths, speaker, language, rows if names is None else names[rows], mel, mel_lengths]
         if self._reference_frames:
-            loaded.append(self._load_references(table, rows, int(draw)))
+            loaded.append(self._load_references(table, clips, int(draw), int(whole)))
         return loaded
 
-    def _load_references(self, table: ClipTable, rows: np.ndarray, draw: int) -> np.ndarray:
+    def _load_references(self, table: ClipTable, clips: np.ndarray, draw: int, whole: int) -> np.ndarray:
         """As `TableInGraph.references`, and the crops themselves."""
-        clips = table.values[rows]
-        count, frames = len(rows), self._reference_frames
-        drawn = (keys(draw, 2 * count) >> np.uint64(1)).astype(np.int64)
+        count, frames = len(clips), self._reference_frames
+        places = self._share.places(whole)
+        drawn = (keys(draw, 2 * whole + self._share.ranks) >> np.uint64(1)).astype(np.int64)
+        which, where = drawn[places], drawn[whole + places]
         crops = np.full((count, frames, self._settings.n_mels), self._settings.padding_value, self._mel_dtype)
         for place in range(count):
             members = clips[place, MEMBERS]
             if members == 0:
                 continue
-            other = (clips[place, MEMBER] + 1 + drawn[place] % max(members - 1, 1)) % members
+            other = (clips[place, MEMBER] + 1 + which[place] % max(members - 1, 1)) % members
             row = table.members[clips[place, FIRST_MEMBER] + other]
             length = table.values[row, MEL_LENGTH]
-            first = drawn[count + place] % max(length - frames + 1, 1)
+            first = where[place] % max(length - frames + 1, 1)
             crops[place] = self._crop(int(row), table.values[row], (first + np.arange(frames)) % length)
         return crops
 
@@ -139,4 +157,6 @@ class PythonLoader:
         if isinstance(self._clips, FeatureStore):
             return self._clips.mel_data[clip[MEL_OFFSET] + frames]
         audio = self._clips.read_samples(row, self._settings, np.float32)
+        if self._exact:
+            return log_mel(audio, self._settings)[frames]
         return log_mel(crop_samples(audio, int(frames[0]), len(frames), self._settings), self._settings)

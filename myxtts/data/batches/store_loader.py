@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from myxtts.data.batches.clip_table import MEL_LENGTH, MEL_OFFSET, ClipTable, TableInGraph
 from myxtts.data.batches.host_tensor import HostTensor
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.store import FeatureStore
 
 
@@ -23,19 +24,23 @@ class StoreLoader:
         store: an open store. A version published later does not change what is loaded.
         table: its clips; none: each request brings the table of its window.
         reference_frames: frames of `reference_mel`; 0 for none.
+        share: which places of a batch are loaded.
     """
 
-    def __init__(self, store: FeatureStore, table: ClipTable | None, reference_frames: int = 0) -> None:
+    def __init__(
+        self, store: FeatureStore, table: ClipTable | None, reference_frames: int = 0, share: Share = WHOLE
+    ) -> None:
         self.store = store
         self.reference_frames = reference_frames
-        self._table = None if table is None else TableInGraph.of(table)
+        self._share = share
+        self._table = None if table is None else TableInGraph.of(table, share)
         self._mels = HostTensor(store.mel_data)
         self._tokens = HostTensor(store.token_data)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""
-        rows = request["rows"][: request["size"]]
-        table = self._table or TableInGraph.of_request(request)
+        table = self._table or TableInGraph.of_request(request, self._share)
+        rows = table.rows(request)
         columns = table.columns(rows)
         batch = table.text(rows, columns, request["tokens"], self._tokens.tensor())
         frames = tf.cast(request["frames"], table.dtype)
@@ -44,10 +49,10 @@ class StoreLoader:
         batch["mel"] = self._gather(columns[MEL_OFFSET], frame, frame < length[:, tf.newaxis])
         batch["mel_lengths"] = tf.cast(length, tf.int32)
         if self.reference_frames:
-            _, columns, frame = table.references(rows, columns, request["draw"], self.reference_frames)
+            _, columns, frame = table.references(request, columns, self.reference_frames)
             exists = columns[MEL_LENGTH][:, tf.newaxis] > 0
             batch["reference_mel"] = self._gather(columns[MEL_OFFSET], frame, exists)
-        return batch
+        return batch | table.whole_batch(request)
 
     def _gather(self, offset: tf.Tensor, frame: tf.Tensor, exists: tf.Tensor) -> tf.Tensor:
         """Mels [B, F, n_mels] of the frames [B, F] or [F] of clips that begin at `offset` [B]; the padding row where

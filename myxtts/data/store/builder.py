@@ -10,15 +10,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from myxtts.data.clips import Clip, number_names
 from myxtts.data.clips.audio_headers import probe_audio
-from myxtts.data.store.column_builder import ColumnBuilder
+from myxtts.data.store.column_builder import BuiltColumn, ColumnBuilder
 from myxtts.data.store.columns import AUDIO, TEXT, ColumnEntry
 from myxtts.data.store.feature_store import FeatureStore
-from myxtts.data.store.folder import disk_errors, require_space, synced_file
+from myxtts.data.store.folder import SALVAGE, StoreFolder, disk_errors, require_space, synced_file
 from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Column, FailedClip, Manifest
 from myxtts.data.store.index import Index, index_bytes, pack_ids, write_column_index
 from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyFailures
@@ -29,9 +30,30 @@ from myxtts.data.store.workers import WorkerPool, computers_of
 from myxtts.errors import DataError, StoreError
 
 
+class BuildPlace(NamedTuple):
+    """Where columns are built.
+
+    Attributes:
+        folder: of the data files and their journals.
+        salvage: where an interrupted build goes that cannot be continued in place.
+        shards: folders in which others have computed clips.
+    """
+
+    folder: Path
+    salvage: Path
+    shards: Sequence[Path] = ()
+
+    @classmethod
+    def of_store(cls, folder: StoreFolder) -> BuildPlace:
+        """The place of a store's next version."""
+        shards = folder.shards()
+        aside = [path for shard in shards for path in sorted((shard / SALVAGE).glob("*"))]
+        return cls(folder.building, folder.salvage, [*shards, *aside])
+
+
 @dataclass
-class StoreBuilder:
-    """One build in one place, with the lock held.
+class ColumnsBuild:
+    """What building a store and building a shard of one have in common; with the lock held.
 
     Attributes:
         job: what is to be done.
@@ -39,8 +61,6 @@ class StoreBuilder:
         reusable: what may be reused.
         lock: file descriptor of the lock.
         spare: room to leave on the disk, as a share of the store's size.
-        most_failed: share of clips that may be unreadable.
-        publish_always: make a new version even if it has the content of the current one.
         failed: clips that could not be computed, as they are found.
     """
 
@@ -49,9 +69,103 @@ class StoreBuilder:
     reusable: ReusableColumns
     lock: int
     spare: float = 0.0
+    failed: list[FailedClip] = field(default_factory=list)
+
+    def _columns(self) -> list[tuple[ColumnEntry, Column]]:
+        return list(zip(self.target.entries, self.target.columns, strict=True))
+
+    def _pool(self) -> WorkerPool:
+        return WorkerPool(self.job.workers, computers_of(self.target.entries, self.job.config), self.lock)
+
+    def _builder(
+        self, entry: ColumnEntry, column: Column, plan: ClipList, place: BuildPlace, reuse: bool = True
+    ) -> ColumnBuilder:
+        progress, seconds_per_row = self.job.progress, entry.seconds_per_row(self.job.config)
+        return ColumnBuilder(
+            column=column,
+            folder=place.folder,
+            salvage=place.salvage,
+            shards=place.shards,
+            plan=plan.records[entry.source.name],
+            by_content=plan.by_content or not entry.source.has_time,
+            sources=self.reusable.by_column[entry.name] if reuse else (),
+            item=lambda row: entry.source.item(plan.clips[row]),
+            chunk=entry.clips_per_task,
+            on_progress=lambda done, rows: progress.advance(done, rows * seconds_per_row),
+        )
+
+    def missing(self, place: BuildPlace) -> dict[str, np.ndarray]:
+        """By column, the positions in the plan of the clips that would have to be computed there."""
+        plan = self.job.plan
+        with disk_errors(self.target.folder.path):
+            return {
+                entry.name: self._builder(entry, column, plan, place).survey().missing
+                for entry, column in self._columns()
+            }
+
+    def _build_column(
+        self, entry: ColumnEntry, builder: ColumnBuilder, plan: ClipList, pool: WorkerPool
+    ) -> BuiltColumn:
+        """Builds one column, watched; clips that fail are among `failed` afterwards."""
+        self.job.progress.stage(entry.stage, len(plan.clips))
+        result = builder.build(pool)
+        self.failed += [
+            FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in result.reasons.items()
+        ]
+        return result
+
+    def _look_ahead(self, builders: Mapping[str, tuple[ColumnBuilder, ClipList]]) -> float:
+        """Looks at what has to be computed, and makes sure that the disk has room for it.
+
+        Clips whose header cannot be read are among `failed` afterwards.
+
+        Args:
+            builders: by column, what builds it, and of which clips.
+
+        Returns:
+            The seconds of audio that will be read.
+        """
+        config = self.job.config
+        with disk_errors(self.target.folder.path):
+            surveys = {name: builder.survey() for name, (builder, _) in builders.items()}
+        unread: dict[str, tuple[ClipList, int]] = {}  # by id, the plan and the row in it
+        for entry in self.target.entries:
+            if entry.source is AUDIO and entry.name in builders:
+                plan = builders[entry.name][1]
+                unread |= {plan.clips[row].id: (plan, row) for row in surveys[entry.name].missing.tolist()}
+        headers = probe_audio([plan.clips[row] for plan, row in unread.values()], self.job.workers)
+        samples = dict(zip(unread, headers.samples_at(config.sample_rate).tolist(), strict=True))
+        longest = max((plan.clips for _, plan in builders.values()), key=len)
+        needed = index_bytes(len(longest), sum(len(clip.id) * 2 for clip in longest))
+        for entry, column in self._columns():
+            if entry.name in builders:
+                survey, plan = surveys[entry.name], builders[entry.name][1]
+                needed += (survey.known_rows - survey.done_rows) * column.row_bytes
+                missing = (plan.clips[row] for row in survey.missing.tolist())
+                needed += sum(entry.expected_bytes(config, clip, samples.get(clip.id, 0)) for clip in missing)
+        require_space(self.target.folder.path, needed, int(needed * self.spare))
+        for problem in headers.problems:
+            if (clip_id := problem.clip_id) is not None:
+                plan, row = unread[clip_id]
+                self.failed.append(FailedClip(clip_id, problem.message, *plan.stamp(row)))
+        return float(headers.seconds.sum())
+
+    def _left(self, plan: ClipList) -> ClipList:
+        """The clips of a plan that have not failed."""
+        return plan.without([entry.id for entry in self.failed])
+
+
+@dataclass
+class StoreBuilder(ColumnsBuild):
+    """One build of a whole store in one place.
+
+    Attributes:
+        most_failed: share of clips that may be unreadable.
+        publish_always: make a new version even if it has the content of the current one.
+    """
+
     most_failed: float = 1.0
     publish_always: bool = False
-    failed: list[FailedClip] = field(default_factory=list)
 
     def run(self) -> tuple[FeatureStore, PrecomputeResult]:
         """Builds, publishes, removes what is no longer needed, and opens the store.
@@ -63,11 +177,18 @@ class StoreBuilder:
         if not self.reusable.trusted:
             job.hash_sources()
         self.failed += job.failed
-        plan, audio_seconds = self._look_ahead(job.plan)
+        self._place = BuildPlace.of_store(folder)
+        audio_seconds = self._look_ahead(
+            {
+                entry.name: (self._builder(entry, column, job.plan, self._place), job.plan)
+                for entry, column in self._columns()
+            }
+        )
+        plan = self._left(job.plan)
         self._require_readable(plan)
         with disk_errors(folder.path):
             folder.building.mkdir(exist_ok=True)
-        with WorkerPool(job.workers, computers_of(self.target.entries, job.config), self.lock) as pool:
+        with self._pool() as pool:
             plan, records, computed = self._build_columns(plan, pool)
         self._require_readable(plan)
         failed = self._in_order()
@@ -87,75 +208,20 @@ class StoreBuilder:
         """The clips that have all columns, their records by column, and how many were computed for each."""
         built: dict[str, np.ndarray] = {}
         computed: dict[str, np.ndarray] = {}  # keys of clips
+
+        def build(entry: ColumnEntry, column: Column) -> BuiltColumn:
+            return self._build_column(entry, self._builder(entry, column, plan, self._place), plan, pool)
+
         for entry, column in self._columns():
-            result = self._builder(entry, column, plan, watched=True).build(pool)
-            failed = [
-                FailedClip(plan.clips[row].id, reason, *plan.stamp(row)) for row, reason in result.reasons.items()
-            ]
-            plan = self._leave_out(plan, failed)
+            result = build(entry, column)
+            plan = self._left(plan)
             built[entry.name] = result.records[result.records["length"] != FAILED]
             computed[entry.name] = result.records["clip"][result.computed]
         kept = plan.records[TEXT.name]["clip"]
         for entry, column in self._columns():
             if len(built[entry.name]) > len(kept):
-                built[entry.name] = self._builder(entry, column, plan, watched=True).build(pool).records
+                built[entry.name] = build(entry, column).records
         return plan, built, {name: int(np.isin(kept, keys).sum()) for name, keys in computed.items()}
-
-    def _columns(self) -> list[tuple[ColumnEntry, Column]]:
-        return list(zip(self.target.entries, self.target.columns, strict=True))
-
-    def _builder(self, entry: ColumnEntry, column: Column, plan: ClipList, watched: bool = False) -> ColumnBuilder:
-        progress, seconds_per_row = self.job.progress, entry.seconds_per_row(self.job.config)
-        if watched:
-            progress.stage(entry.stage, len(plan.clips))
-        return ColumnBuilder(
-            column=column,
-            folder=self.target.folder.building,
-            salvage=self.target.folder.salvage,
-            plan=plan.records[entry.source.name],
-            by_content=plan.by_content or not entry.source.has_time,
-            sources=self.reusable.by_column[entry.name],
-            item=lambda row: entry.source.item(plan.clips[row]),
-            chunk=entry.clips_per_task,
-            on_progress=lambda done, rows: progress.advance(done, rows * seconds_per_row),
-        )
-
-    def _look_ahead(self, plan: ClipList) -> tuple[ClipList, float]:
-        """Looks at what has to be computed, and makes sure that the disk has room for it.
-
-        Returns:
-            The plan without clips whose header cannot be read, and the seconds of audio that will be read.
-        """
-        config = self.job.config
-        with disk_errors(self.target.folder.path):
-            surveys = [self._builder(entry, column, plan).survey() for entry, column in self._columns()]
-        unread = [
-            survey.missing
-            for entry, survey in zip(self.target.entries, surveys, strict=True)
-            if entry.source is AUDIO
-        ]
-        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *unread]))
-        clips = [plan.clips[row] for row in rows]
-        headers = probe_audio(clips, self.job.workers)
-        samples = dict(zip(rows.tolist(), headers.samples_at(config.sample_rate).tolist(), strict=True))
-        needed = index_bytes(len(plan.clips), sum(len(clip.id) * 2 for clip in plan.clips))
-        for (entry, column), survey in zip(self._columns(), surveys, strict=True):
-            needed += (survey.known_rows - survey.done_rows) * column.row_bytes
-            needed += sum(
-                entry.expected_bytes(config, plan.clips[row], samples.get(row, 0)) for row in survey.missing.tolist()
-            )
-        require_space(self.target.folder.path, needed, int(needed * self.spare))
-        row_of = {clip.id: int(row) for clip, row in zip(clips, rows, strict=True)}
-        failed = [
-            FailedClip(clip_id, problem.message, *plan.stamp(row_of[clip_id]))
-            for problem in headers.problems
-            if (clip_id := problem.clip_id) is not None
-        ]
-        return self._leave_out(plan, failed), float(headers.seconds.sum())
-
-    def _leave_out(self, plan: ClipList, failed: Sequence[FailedClip]) -> ClipList:
-        self.failed += failed
-        return plan.without([entry.id for entry in failed])
 
     def _require_readable(self, plan: ClipList) -> None:
         if not plan.clips:

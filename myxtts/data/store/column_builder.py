@@ -78,6 +78,7 @@ class ColumnBuilder:
         column: what is stored.
         folder: the building folder, which exists.
         salvage: where an interrupted build goes that cannot be continued in place.
+        shards: folders in which others have computed clips of the plan; what is intact there is copied.
         plan: RECORD [N], the clips in order: `clip`, `size`, `mtime`, `content` are set.
         by_content: clips are recognised by the hash of their source, not by size and time.
         sources: published clips that may be reused.
@@ -94,6 +95,7 @@ class ColumnBuilder:
     sources: Sequence[Reusable]
     item: Callable[[int], Any]
     chunk: int
+    shards: Sequence[Path] = ()
     on_progress: OnProgress = field(default=lambda clips, rows: None)
 
     @property
@@ -217,7 +219,8 @@ class ColumnBuilder:
         return sorted(self.salvage.glob(f"{self.column.name}-*"))
 
     def _salvaged(self, checked: bool) -> list[Reusable]:
-        found = [Reusable.from_journal(self.column, folder, checked) for folder in self._put_asides()]
+        folders = [*self._put_asides(), *self.shards]
+        found = [Reusable.from_journal(self.column, folder, checked) for folder in folders]
         return [source for source in found if source is not None]
 
     def _reasons(self, records: np.ndarray) -> dict[int, str]:

@@ -5,12 +5,16 @@
         v000002/     a published version: never changed, removed when a newer one is current and nobody has it open
         building/    the next version while it is made; what a killed builder leaves here is continued
         salvage/     what a killed builder had done, if it cannot be continued in place
+        shards/      blocks of clips that other processes or machines have computed for the next version
         lock         held by the builder and its workers; the text in it says who that is
 
 A builder fills `building/`, whose last file is the manifest. With that on disk, the folder is complete and gets its
 version number by rename; then the pointer moves. A kill between any two of these steps loses nothing: a building
 folder with a manifest is a version that only lacks its name, a version without a pointer is found by the next
 builder.
+
+Those who build a shard share the lock: many build at a time, and no version is made meanwhile. Each shard has a lock
+of its own beside its files.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +42,7 @@ logger = logging.getLogger(__name__)
 LOCK_FILE = "lock"
 BUILDING = "building"
 SALVAGE = "salvage"
+SHARDS = "shards"
 _POLL_SECONDS = 0.1
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -61,6 +66,10 @@ class StoreFolder:
     def salvage(self) -> Path:
         """What a killed builder had done, when the next one cannot continue it in place."""
         return self.path / SALVAGE
+
+    def shards(self) -> list[Path]:
+        """The folders of the shards that there are."""
+        return sorted(path for path in (self.path / SHARDS).glob("*") if path.is_dir())
 
     def current(self) -> Path | None:
         """The current version's folder, if there is one."""
@@ -90,7 +99,35 @@ class StoreFolder:
             StoreError: another process builds this store, or the folder cannot be written.
         """
         path = self.path / LOCK_FILE
-        descriptor = self._locked_file(path, wait)
+        with self._claim(path, wait, self._running_shard) as descriptor:
+            with disk_errors(path):
+                # A builder that was killed may have left a complete version that only lacks its number.
+                if (self.building / MANIFEST_FILE).is_file():
+                    self._number_building()
+            yield descriptor
+
+    @contextmanager
+    def lock_shard(self, folder: Path, wait: bool = True) -> Iterator[int]:
+        """Makes this process the only builder of a shard; gives the descriptor of the shard's lock, for workers.
+
+        Args:
+            folder: of the shard, made if it does not exist. It stays until a version is made of it.
+            wait: wait for who builds the store or this shard; otherwise that is an error.
+
+        Raises:
+            StoreError: another process builds it, or the folder cannot be written.
+        """
+        store = self._locked_file(self.path / LOCK_FILE, wait, fcntl.LOCK_SH)
+        try:
+            with self._claim(folder / LOCK_FILE, wait) as descriptor:
+                yield descriptor
+        finally:
+            os.close(store)
+
+    @contextmanager
+    def _claim(self, path: Path, wait: bool, others: Callable[[], str | None] = lambda: None) -> Iterator[int]:
+        """Holds a lock alone, with the holder's name in it; `others` says who else may be in the way."""
+        descriptor = self._locked_file(path, wait, fcntl.LOCK_EX, others)
         try:
             with disk_errors(path):
                 previous = _read_holder(descriptor)
@@ -98,24 +135,21 @@ class StoreFolder:
                 holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, json.dumps(holder).encode("utf-8"), 0)
-                # A builder that was killed may have left a complete version that only lacks its number.
-                if (self.building / MANIFEST_FILE).is_file():
-                    self._number_building()
             if previous:
-                logger.info("%s: continuing after %s, which ended early", self.path, previous)
+                logger.info("%s: continuing after %s, which ended early", path.parent, previous)
             yield descriptor
             with disk_errors(path):
                 os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 
-    def _locked_file(self, path: Path, wait: bool) -> int:
+    def _locked_file(self, path: Path, wait: bool, kind: int, others: Callable[[], str | None] = lambda: None) -> int:
         while True:
             with disk_errors(path):
-                self.path.mkdir(parents=True, exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                self._acquire(descriptor, wait)
+                self._acquire(descriptor, path.parent, wait, kind, others)
                 if not _is_removed(descriptor, path):
                     return descriptor
             except BaseException:
@@ -123,25 +157,40 @@ class StoreFolder:
                 raise
             os.close(descriptor)  # the store was removed while this process waited
 
-    def _acquire(self, descriptor: int, wait: bool) -> None:
+    def _acquire(self, descriptor: int, place: Path, wait: bool, kind: int, others: Callable[[], str | None]) -> None:
         said = False
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
                 return
             except OSError as error:
                 if error.errno != errno.EWOULDBLOCK:
                     raise StoreError(
-                        f"{self.path}: this file system has no locks ({error.strerror}); "
+                        f"{place}: this file system has no locks ({error.strerror}); "
                         "choose another folder with --cache-dir"
                     ) from None
-            holder = _read_holder(descriptor) or "another process"
+            holder = others() or _read_holder(descriptor) or "another process"
             if not wait:
-                raise StoreError(f"{self.path}: is being built by {holder}; try again when it is done")
+                raise StoreError(f"{place}: is being built by {holder}; try again when it is done")
             if not said:
-                logger.info("%s: waiting for %s, which is building it", self.path, holder)
+                logger.info("%s: waiting for %s, which is building it", place, holder)
                 said = True
             time.sleep(_POLL_SECONDS)
+
+    def _running_shard(self) -> str | None:
+        """A shard that somebody builds at the moment, and who, for people."""
+        for folder in self.shards():
+            try:
+                descriptor = os.open(folder / LOCK_FILE, os.O_RDWR)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return f"shard {folder.name}, {_read_holder(descriptor) or 'another process'}"
+            finally:
+                os.close(descriptor)
+        return None
 
     def publish(self) -> Path:
         """Makes the building folder, complete and with its manifest, the current version; returns its folder."""
@@ -165,7 +214,7 @@ class StoreFolder:
         for version in self.versions():
             if version != current and current is not None and not _in_use(version):
                 shutil.rmtree(version, ignore_errors=True)
-        for leftover in (self.building, self.salvage):
+        for leftover in (self.building, self.salvage, self.path / SHARDS):
             shutil.rmtree(leftover, ignore_errors=True)
 
     def remove(self) -> bool:

@@ -166,7 +166,10 @@ class ClipList:
         if not ids:
             return self
         left_out = set(ids)
-        rows = [row for row, clip in enumerate(self.clips) if clip.id not in left_out]
+        return self.only([row for row, clip in enumerate(self.clips) if clip.id not in left_out])
+
+    def only(self, rows: Sequence[int] | np.ndarray) -> ClipList:
+        """The clips in these rows."""
         clips = [self.clips[row] for row in rows]
         return replace(self, clips=clips, records={name: records[rows] for name, records in self.records.items()})
 

@@ -1,0 +1,121 @@
+"""A voice trained on real recordings, heard by judges that others made.
+
+    .venv/bin/python benchmarks/bench_human.py RUN DATA [--vocoder NAME=PATH …] [--other DATA …] [--sentences 40]
+
+RUN is a checkpoint, DATA the recordings that it was trained on. The voice speaks the sentences of `sentences_en.txt`,
+which are in no corpus, once with each vocoder (`auto` without `--vocoder`). Beside it are recordings that it was not
+trained on, and the mels of these through the same vocoders. `--other` are data sets of other voices: the similarity
+then says for how many sentences the nearest voice is the right one. The judges need the `judges` extra.
+
+The bounds are the project's goals: a word error rate at most 3 points above the recordings', P.808 of at least 3.4
+(`--bounds 10` for a voice from ten minutes: at most 10 %, and 3.2).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from common import describe_machine, parser, print_table, write_json
+
+from myxtts import XTTSConfig, XTTSInference
+from myxtts.audio.mel import MelSettings, log_mel
+from myxtts.audio.reading import read_audio
+from myxtts.data.clips import Clip
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.evaluation.judges import Speech
+from myxtts.evaluation.judges.panel import JudgePanel
+from myxtts.inference.vocoder import create_vocoder
+
+SENTENCES = Path(__file__).with_name("sentences_en.txt")
+RECORDING = "recordings"
+VOICE = "the voice"
+COMPARED = 20  # recordings of each voice that similarity compares with
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("run", type=Path)
+    options.add_argument("data", type=Path)
+    options.add_argument("--vocoder", action="append", default=[], metavar="NAME=PATH")
+    options.add_argument("--other", action="append", default=[], type=Path, metavar="DATA")
+    options.add_argument("--sentences", type=int, default=40)
+    options.add_argument("--reference", action="store_true", help="speak in the voice of a recording")
+    options.add_argument("--judges", default="wer,dnsmos,similarity")
+    options.add_argument("--bounds", type=int, choices=(60, 10), default=60, help="minutes of recordings")
+    options.add_argument("--keep", type=Path, metavar="DIR", help="write what was judged as WAV files")
+    given = options.parse_args()
+    print(describe_machine())
+    vocoders = dict(one.split("=", 1) for one in given.vocoder) or {"auto": "auto"}
+    settings = MelSettings()
+
+    held_out = _clips(given.data, given.sentences, held_out=True)
+    groups = {RECORDING: [_recording(clip, settings) for clip in held_out]}
+    for name, choice in vocoders.items():
+        vocode = create_vocoder(choice, settings)
+        groups[f"recordings' mels, {name}"] = [
+            clip._replace(audio=vocode(log_mel(clip.audio, settings))) for clip in groups[RECORDING]
+        ]
+    reference = held_out[0].audio_path if given.reference else None
+    texts = SENTENCES.read_text(encoding="utf-8").splitlines()[: given.sentences]
+    for name, choice in vocoders.items():
+        speaker = XTTSInference(given.run, vocoder=choice)
+        groups[f"our voice, {name}"] = [
+            Speech(speaker.synthesize(text, reference).audio, speaker.sample_rate, text, VOICE, f"sentence {number}")
+            for number, text in enumerate(texts)
+        ]
+    compared = [_recording(clip, settings) for clip in _clips(given.data, COMPARED)]
+    for other in given.other:
+        clips = _clips(other, COMPARED)
+        compared += [_recording(clip, settings)._replace(speaker=other.name, text=None) for clip in clips]
+
+    found = JudgePanel.choose(given.judges).judge(groups, "en", compared)
+    print_table(f"{given.run}: {len(texts)} sentences", *found.table())
+    figures = {name: group.figures for name, group in found.groups.items()}
+    for name, values in figures.items():
+        if name.startswith("our voice"):
+            print(f"{name}: {_verdict(values, figures[RECORDING], given)}")
+    if given.keep:
+        _keep(groups, given.keep)
+    write_json(given.json, figures)
+
+
+def _clips(data: Path, most: int, held_out: bool = False) -> list[Clip]:
+    metadata = LJSpeechDataset(None, XTTSConfig(data_path=str(data))).metadata
+    rows = [*metadata.rows("val"), *metadata.rows("test")] if held_out else range(len(metadata.clips))
+    stride = max(1, len(rows) // most)
+    return [metadata.clips[row] for row in rows[::stride][:most]]
+
+
+def _recording(clip: Clip, settings: MelSettings) -> Speech:
+    audio = read_audio(clip.audio_path, settings.sample_rate, clip.start, clip.duration)
+    return Speech(audio, settings.sample_rate, clip.text, VOICE, clip.id)
+
+
+def _verdict(values: dict[str, float | None], recordings: dict[str, float | None], given: argparse.Namespace) -> str:
+    wer, p808 = values.get("wer"), values.get("dnsmos_p808")
+    if wer is None or p808 is None or recordings.get("wer") is None:
+        return "not judged"
+    most = recordings["wer"] + 0.03 if given.bounds == 60 else 0.10
+    least = 3.4 if given.bounds == 60 else 3.2
+    return (
+        f"WER {100 * wer:.1f} % (at most {100 * most:.1f}: {'kept' if wer <= most else 'MISSED'}), "
+        f"P.808 {p808:.2f} (at least {least}: {'kept' if p808 >= least else 'MISSED'})"
+    )
+
+
+def _keep(groups: dict[str, list[Speech]], folder: Path) -> None:
+    import soundfile
+
+    for name, clips in groups.items():
+        place = folder / name.replace(" ", "-").replace(",", "").replace("'", "")
+        place.mkdir(parents=True, exist_ok=True)
+        for number, clip in enumerate(clips):
+            soundfile.write(place / f"{number:02d}.wav", clip.audio, clip.rate)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The processes that train together: what they add up, and what each of them knows of the others.
+
+The sum over all processes (all-reduce) is TensorFlow's own: gRPC between CPUs, NCCL between GPUs. Model and optimizer
+are plain, and the same in every process; only gradients and a few numbers are summed, between the two programs of a
+step (`step.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import tensorflow as tf
+
+from myxtts.errors import TrainingError
+from myxtts.training.cluster import Rank, RankLostError
+
+# What TensorFlow raises in the others when a process has ended or does not answer.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+_TASK = re.compile(r"/task:(\d+)")
+
+
+class Collective:
+    """This process among those that train together.
+
+    Create it before anything else runs in TensorFlow. It waits until all processes are there, without end, and while
+    it waits, signals are ignored: whoever starts processes must watch them (`launcher.py`).
+
+    Args:
+        rank: which process this is.
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self.place = rank
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": list(rank.addresses)}),
+            task_type="worker",
+            task_id=rank.number,
+            rpc_layer="grpc",
+        )
+        self._strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+    @property
+    def rank(self) -> int:
+        return self.place.number
+
+    @property
+    def ranks(self) -> int:
+        return len(self.place.addresses)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes, validates and reports for all."""
+        return self.rank == 0
+
+    def sum(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """The sums over all processes, in a graph or out of it. Every process must call it, with the same shapes."""
+
+        def reduce() -> Sequence[tf.Tensor]:
+            # Without `identity` TensorFlow finds no destination for values that are inputs of the graph.
+            inputs = [tf.identity(value) for value in values]
+            return tf.distribute.get_replica_context().all_reduce("SUM", inputs)
+
+        return list(self._strategy.run(reduce))
+
+    def timed_sum(self, values: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """`sum`, and the seconds it took, float32: the waiting for slower processes, and the sum itself.
+
+        The last of the values should be small. It is read on the host to know when the device has computed them all.
+        """
+        with tf.device("/CPU:0"), tf.control_dependencies([tf.identity(values[-1])]):
+            began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            values = [tf.identity(value) for value in values]
+        summed = self.sum(values)
+        with tf.device("/CPU:0"), tf.control_dependencies([tf.identity(summed[-1])]):
+            ended = tf.timestamp()
+        return summed, tf.cast(ended - began, tf.float32)
+
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """The values of every process: float64 [K] → [ranks, K]. Also a point that none passes before all are there."""
+        table = np.zeros((self.ranks, len(values)))
+        table[self.rank] = values
+        with self.lost_ranks(), tf.device("/CPU:0"):
+            (summed,) = self.sum([tf.constant(table)])
+        return np.asarray(summed)
+
+    def from_chief(self, values: np.ndarray) -> np.ndarray:
+        """The chief's values, float64 [K], in every process. Others wait here until it has them."""
+        return self.gather(values)[0]
+
+    def require_same(self, facts: Mapping[str, int]) -> None:
+        """Checks that all processes are about to do the same.
+
+        Args:
+            facts: numbers below 2**53, by what a message calls them.
+
+        Raises:
+            TrainingError: they differ between two processes.
+        """
+        table = self.gather(np.array(list(facts.values()), np.float64))
+        for number, row in enumerate(table):
+            differing = [name for name, mine, first in zip(facts, row, table[0], strict=True) if mine != first]
+            if differing:
+                raise TrainingError(
+                    f"{self.place.name(number)} has another {differing[0]} than rank 0; give all processes the same "
+                    "configuration and data, and a --checkpoint-dir that all of them can read"
+                )
+
+    @contextmanager
+    def lost_ranks(self) -> Iterator[None]:
+        """Turns TensorFlow's error about a process that is gone into one that names it.
+
+        Raises:
+            RankLostError: a process has ended or does not answer.
+        """
+        try:
+            yield
+        except _LOST as error:
+            others = [int(found) for found in _TASK.findall(str(error)) if int(found) != self.rank]
+            raise RankLostError(others[0] if others else None) from error
