@@ -20,7 +20,7 @@ from myxtts.data.batch_service import ServedSource
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
 from myxtts.data.modes import prepare
-from myxtts.errors import ConfigError, DataError
+from myxtts.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -126,5 +126,5 @@ def test_a_store_and_files_that_only_python_reads_are_refused_with_the_reason(da
 def test_a_configuration_that_has_nothing_to_load_elsewhere_is_refused(
     data: Path, changes: dict[str, Any], says: str
 ) -> None:
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ValueError, match=says):
         section(data, data_service=["node7:5050"], **changes)

@@ -21,7 +21,6 @@ import numpy as np
 
 from myxtts.child_program import child_command, child_environment
 from myxtts.config.config import DataConfig
-from myxtts.data.clips.metadata import Metadata
 from myxtts.data.precompute import precompute
 from myxtts.data.store.builder import BuildPlace, ColumnsBuild
 from myxtts.data.store.columns import COLUMNS
@@ -49,13 +48,13 @@ class BuildEstimate:
     settings: Settings
 
 
-def estimate_build(config: DataConfig, metadata: Metadata) -> BuildEstimate | None:
+def estimate_build(job: BuildJob) -> BuildEstimate | None:
     """Looks at what the store lacks and computes a few of those clips; None if it is up to date.
 
     Raises:
         StoreError: the store cannot be made here, or not rebuilt.
     """
-    job = BuildJob(config, metadata, None, None)
+    config = job.config
     found = job.find_up_to_date(retry_failed=False)
     if found is not None:
         found[0].close()

@@ -30,6 +30,7 @@ from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgre
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError
+from myxtts.data.store.job import BuildJob
 from myxtts.data.store.target import Settings, fingerprint
 from myxtts.errors import DataError, StoreError
 from myxtts.text import TextSettings
@@ -143,12 +144,13 @@ def prepare(
     options: dict[str, Any] = {"retry_failed": not automatic}
     if automatic:
         options |= {"spare": AUTO_SPARE, "most_failed": AUTO_MOST_FAILED}
-    if automatic and beside and (building := _begin_beside(config, metadata, options)) is not None:
+    job = _job_for_beside(config, metadata, progress) if automatic and beside else None
+    if job is not None and (building := _begin_beside(job, options)) is not None:
         reason = f"the store is being built beside, about {minutes_text(building.seconds_left)} left"
         settings = building.estimate.settings
         return PreparedData("runtime", reason, metadata, config, building=building, stands_for=settings)
     try:
-        store, done = open_up_to_date(config, metadata, progress=progress, **options)
+        store, done = open_up_to_date(config, metadata, progress=progress, job=job, **options)
     except (StorageError, TooManyFailures) as error:
         if not automatic:
             raise
@@ -166,19 +168,24 @@ def prepare(
     return PreparedData("precompute", reason, usable, config, store, done)
 
 
-def _begin_beside(config: DataConfig, metadata: Metadata, options: dict[str, Any]) -> BackgroundBuild | None:
-    """A build of the store in another process, if it takes long and batches would be those of the store meanwhile."""
+def _job_for_beside(config: DataConfig, metadata: Metadata, progress: WorkProgress | None) -> BuildJob | None:
+    """What there is to do for a store, if batches would be those of the store before it is complete."""
     if config.trim_silence:  # then a clip's length, which the batches depend on, is known only when it has been read
         return None
     if config.in_parts:  # which batches there are depends on the parts
         return None
+    return BuildJob(config, metadata, None, progress)
+
+
+def _begin_beside(job: BuildJob, options: dict[str, Any]) -> BackgroundBuild | None:
+    """A build of the store in another process, if it takes long."""
     try:
-        estimate = estimate_build(config, metadata)
+        estimate = estimate_build(job)
     except StoreError:
         return None  # whoever waits for the store is told why
-    if estimate is None or estimate.seconds <= 60 * config.build_beside_minutes:
+    if estimate is None or estimate.seconds <= 60 * job.config.build_beside_minutes:
         return None
-    return BackgroundBuild(config, estimate, **options)
+    return BackgroundBuild(job.config, estimate, **options)
 
 
 def minutes_text(seconds: float) -> str:

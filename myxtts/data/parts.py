@@ -20,7 +20,14 @@ import xxhash
 from myxtts.config.config import DataConfig
 from myxtts.data.clips.joined import JoinedMetadata
 from myxtts.data.clips.metadata import Metadata, Split, SplitRule, read_metadata
-from myxtts.data.precompute import StoreCheck, check_store, open_up_to_date
+from myxtts.data.precompute import (
+    Shard,
+    ShardResult,
+    StoreCheck,
+    check_store,
+    open_up_to_date,
+    precompute_shard,
+)
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.feature_store import Verify
 from myxtts.data.store.folder import StorageError, StoreFolder, disk_errors, existing_parent, synced_file
@@ -84,6 +91,31 @@ def open_parts_up_to_date(
         seconds=time.monotonic() - started,
         size_bytes=whole.size_bytes,
         published=published or any(result.published for result in results),
+    )
+
+
+def precompute_shard_of_parts(
+    config: DataConfig, shard: Shard, metadata: Metadata | None = None, **options: Any
+) -> ShardResult:
+    """Computes one block of every part; takes and raises what `precompute.precompute_shard` does."""
+    started = time.monotonic()
+    results: list[ShardResult] = []
+    failed: list[FailedClip] = []
+    for block in _blocks(config, metadata or read_metadata(config)):
+        result = precompute_shard(block.config, shard, block.metadata, part=block.part, **options)
+        failed += (replace(entry, id=block.in_whole(entry.id)) for entry in result.failed)
+        results.append(result)
+    columns: dict[str, int] = {}
+    for result in results:
+        columns |= {name: columns.get(name, 0) + count for name, count in result.columns.items()}
+    return ShardResult(
+        shard=str(shard),
+        folder=next((result.folder for result in results if result.folder is not None), None),
+        clips=sum(result.clips for result in results),
+        columns=columns,
+        failed=tuple(failed),
+        audio_seconds=sum(result.audio_seconds for result in results),
+        seconds=time.monotonic() - started,
     )
 
 

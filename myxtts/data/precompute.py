@@ -23,7 +23,7 @@ from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooMan
 from myxtts.data.store.shards import Shard, ShardBuilder, ShardResult
 from myxtts.data.store.target import PartNumber, ReusableColumns, Target
 from myxtts.data.store.verify import Damage, Examination, examine, quick_check
-from myxtts.errors import StoreError, UsageError
+from myxtts.errors import StoreError
 
 __all__ = [
     "NoProgress",
@@ -77,6 +77,7 @@ def open_up_to_date(
     spare: float = 0.0,
     most_failed: float = 1.0,
     progress: WorkProgress | None = None,
+    job: BuildJob | None = None,
 ) -> tuple[FeatureStore, PrecomputeResult]:
     """Brings the store of a configuration up to date and opens it.
 
@@ -92,6 +93,7 @@ def open_up_to_date(
         spare: room to leave on the disk, as a share of the store's size.
         most_failed: share of clips that may be unreadable.
         progress: watches the work.
+        job: what there is to do, if that was looked at already.
 
     Raises:
         DataError: the data set has no usable clip.
@@ -114,7 +116,7 @@ def open_up_to_date(
             most_failed=most_failed,
             progress=progress,
         )
-    job = BuildJob(config, metadata, num_workers, progress, part)
+    job = job or BuildJob(config, metadata, num_workers, progress, part)
     columns = {entry.name for entry in job.targets[0].entries}
     if set(overwrite) - columns:
         raise ValueError(f"overwrite should be among {sorted(columns)}, not {sorted(set(overwrite) - columns)}")
@@ -145,6 +147,7 @@ def precompute_shard(
     shard: Shard,
     metadata: Metadata | None = None,
     *,
+    part: PartNumber | None = None,
     num_workers: int | None = None,
     wait: bool = True,
     progress: WorkProgress | None = None,
@@ -154,8 +157,9 @@ def precompute_shard(
     Args:
         config: the data set, its audio and text settings, where the store is: the same for all shards and for the
             `precompute` that follows.
-        shard: which block of how many.
+        shard: which block of how many; of a store in parts, that block of each part.
         metadata: of the data set, if it was read already.
+        part: which part of the data set `metadata` is; none: the whole.
         num_workers: processes; none: as configured.
         wait: wait for another process that builds the store or this shard.
         progress: watches the work.
@@ -166,11 +170,12 @@ def precompute_shard(
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """
     if config.in_parts:
-        raise UsageError(
-            "a store in parts is not computed in shards; give --shard and one --data-path for each data set, "
-            "then all of them together"
+        from myxtts.data.parts import precompute_shard_of_parts
+
+        return precompute_shard_of_parts(
+            config, shard, metadata, num_workers=num_workers, wait=wait, progress=progress
         )
-    job = BuildJob(config, metadata, num_workers, progress)
+    job = BuildJob(config, metadata, num_workers, progress, part)
 
     def nothing_to_do() -> ShardResult | None:
         done = job.find_up_to_date(retry_failed=False)

@@ -63,12 +63,12 @@ def compute_shards(
         task = ray.remote(_compute_shard).options(num_cpus=1, max_retries=RETRIES)
         settings, folder = config.model_dump(), os.getcwd()
         numbers = {task.remote(settings, folder, number, count): number for number in range(1, count + 1)}
-        targets = Target.candidates(config)
+        targets = [] if config.in_parts else Target.candidates(config)
         progress.stage("mels", clips)
         watched, waiting, given_up = 0, list(numbers), []
         while waiting:
             finished, waiting = ray.wait(waiting, num_returns=1, timeout=_POLL_SECONDS)
-            done = max(watched, *map(journaled_mels, targets))
+            done = max([watched, *map(journaled_mels, targets)])
             progress.advance(done - watched)
             watched = done
             for one in finished:

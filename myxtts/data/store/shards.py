@@ -68,7 +68,7 @@ class ShardResult:
 
     Attributes:
         shard: as it is written, `2/8`.
-        folder: of the shard; None if the store was up to date and there was nothing to do.
+        folder: of the shard, of a store in parts the first one; None if the store was up to date.
         clips: in its block.
         columns: by name, how many clips it has.
         failed: clips that could not be computed; whoever makes the store tries them again.
