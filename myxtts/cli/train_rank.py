@@ -33,9 +33,7 @@ def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tupl
 
     config = XTTSConfig(**task["config"])
     with TrainingDisplay() as display:
-        trainer = XTTSTrainer(
-            config, resume=task["resume"], init_from=task["init_from"], observer=display, rank=rank
-        )
+        trainer = XTTSTrainer(config, resume=task["resume"], init_from=task["init_from"], observer=display, rank=rank)
         joined()
         if rank.number == 0:
             run = Path(config.training.checkpoint_dir)

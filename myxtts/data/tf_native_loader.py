@@ -56,9 +56,7 @@ class TFNativeDataLoader:
             if isinstance(clips, FeatureStore) and table is not None:
                 self._loader = StoreLoader(clips, table, reference_frames, share)
             elif isinstance(clips, RuntimeClips) and table is not None:
-                self._loader = AudioLoader(
-                    clips, table, self.settings, mel_dtype, on_device, reference_frames, share
-                )
+                self._loader = AudioLoader(clips, table, self.settings, mel_dtype, on_device, reference_frames, share)
 
     def load_batch(self, request: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The batch that a request of `order_in_graph.batch_requests` asks for."""

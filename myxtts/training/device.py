@@ -96,7 +96,9 @@ def prepare_device(config: TrainingConfig, rank: Rank | None = None) -> Device:
         return Device("/CPU:0")
     if rank is not None and len(found) > 1:  # under Slurm a process may see its own GPU alone
         if rank.on_machine >= len(found):
-            raise UsageError(f"{rank.of_machine} processes on this machine, which has {len(found)} GPUs; lower --devices")
+            raise UsageError(
+                f"{rank.of_machine} processes on this machine, which has {len(found)} GPUs; lower --devices"
+            )
         found = found[rank.on_machine :][:1]
         tf.config.set_visible_devices(found, "GPU")
     for gpu in found:

@@ -1,9 +1,9 @@
 """Starts the processes of this machine that train together, and watches them.
 
-TensorFlow waits without end for a process that never comes, and ignores SIGTERM meanwhile. So none of the ranks is the
-process that a user started: that one is here, imports no TensorFlow, and can end them whatever they do. It is told by
-each rank, line by line on the rank's standard output, when it has joined the others and how it ended. A rank ends with
-its launcher, whose end of a pipe it reads (`rank_process.py`).
+TensorFlow waits without end for a process that never comes, and ignores SIGTERM meanwhile. So none of the ranks is
+the process that a user started: that one is here, and can end them whatever they do. It is told by each rank, line by
+line on the rank's standard output, when it has joined the others and how it ended. A rank ends with its launcher,
+whose end of a pipe it reads (`rank_process.py`).
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _watch(
                 child.told[event.pop("event")] = event
         if not have_come and all(JOINED in child.told for child in children):
             have_come = True
-            processes = ", ".join(f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children)
-            logger.info("all processes have come: %s", processes)
+            processes = [f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children]
+            logger.info("all processes have come: %s", ", ".join(processes))
         if len(signals) > handled:
             if not have_come or signals.count(signal.SIGINT) > 1:
                 return {"result": None, "signal": signals[handled]}
@@ -199,9 +199,7 @@ def _trouble(children: list[_Child], cluster: Cluster) -> MyXTTSError:
     for child in children:
         if child.code is not None and not child.is_done and LOST not in child.told:
             where = "" if child.log is None else f" ({child.log})"
-            return TrainingError(
-                f"{names.name(child.rank.number)} failed: {_last_line(child.log)}{where}; {again}"
-            )
+            return TrainingError(f"{names.name(child.rank.number)} failed: {_last_line(child.log)}{where}; {again}")
     lost = [child.told[LOST]["rank"] for child in children if LOST in child.told]
     known = [rank for rank in lost if rank is not None]
     if not known:

@@ -27,7 +27,9 @@ class StoreLoader:
         share: which places of a batch are loaded.
     """
 
-    def __init__(self, store: FeatureStore, table: ClipTable, reference_frames: int = 0, share: Share = WHOLE) -> None:
+    def __init__(
+        self, store: FeatureStore, table: ClipTable, reference_frames: int = 0, share: Share = WHOLE
+    ) -> None:
         self.store = store
         self.reference_frames = reference_frames
         self._table = TableInGraph(table, share)
