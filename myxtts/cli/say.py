@@ -28,7 +28,7 @@ _LONGEST_PLAYING = 3600.0  # seconds
 @command()
 def say(
     text: Annotated[str, typer.Argument(help="Text to speak.")],
-    language: Annotated[str | None, typer.Option(help="Language of the text: en, de or nl; default: en.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the text; default: the voice's.")] = None,
     checkpoint: Annotated[
         Path, typer.Option(help="Folder of another voice: a checkpoint, a training run, or a bundle.")
     ] = Path(STARTER),
