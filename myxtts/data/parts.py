@@ -28,6 +28,7 @@ from myxtts.data.store.format import MANIFEST_FILE, FailedClip
 from myxtts.data.store.job import ColumnCounts, PrecomputeResult, TooManyFailures
 from myxtts.data.store.parted_store import PartedStore
 from myxtts.data.store.parts import SPLIT_CODES, SPLITS_FILE, Part, PartsManifest
+from myxtts.data.store.shards import Shard, ShardResult
 from myxtts.data.store.target import PartNumber, fingerprint, parts_candidates, store_folders
 from myxtts.data.store.verify import Damage, Examination
 from myxtts.errors import DataError, StoreError
@@ -84,6 +85,32 @@ def open_parts_up_to_date(
         seconds=time.monotonic() - started,
         size_bytes=whole.size_bytes,
         published=published or any(result.published for result in results),
+    )
+
+
+def compute_parts_of_shard(
+    config: DataConfig, shard: Shard, metadata: Metadata | None = None, **options: Any
+) -> ShardResult:
+    """Computes every `shard.count`-th part; when all shards are done, `precompute` finds the parts and publishes the
+    whole. Takes and raises what `precompute.open_up_to_date` does."""
+    started = time.monotonic()
+    failed: list[FailedClip] = []
+    results: list[PrecomputeResult] = []
+    for number, block in enumerate(_blocks(config, metadata or read_metadata(config))):
+        if number % shard.count == shard.number - 1:
+            store, result = open_up_to_date(block.config, block.metadata, part=block.part, **options)
+            store.close()
+            results.append(result)
+            failed += (replace(entry, id=block.in_whole(entry.id)) for entry in result.failed)
+    made = [result for result in results if result.published]
+    return ShardResult(
+        shard=str(shard),
+        folder=made[0].version.parent.parent if made else None,
+        clips=sum(result.clips for result in results),
+        columns={name: sum(one.columns[name].computed for one in made) for name in (made[0].columns if made else ())},
+        failed=tuple(failed),
+        audio_seconds=sum(result.audio_seconds for result in results),
+        seconds=time.monotonic() - started,
     )
 
 

@@ -23,7 +23,7 @@ from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooMan
 from myxtts.data.store.shards import Shard, ShardBuilder, ShardResult
 from myxtts.data.store.target import PartNumber, ReusableColumns, Target
 from myxtts.data.store.verify import Damage, Examination, examine, quick_check
-from myxtts.errors import StoreError, UsageError
+from myxtts.errors import StoreError
 
 __all__ = [
     "NoProgress",
@@ -149,7 +149,8 @@ def precompute_shard(
     wait: bool = True,
     progress: WorkProgress | None = None,
 ) -> ShardResult:
-    """Computes a block of clips beside the store; the next `precompute` puts all blocks into it.
+    """Computes a block of clips beside the store; the next `precompute` puts all blocks into it. Of a store in parts,
+    computes some of the parts instead.
 
     Args:
         config: the data set, its audio and text settings, where the store is: the same for all shards and for the
@@ -166,10 +167,9 @@ def precompute_shard(
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """
     if config.in_parts:
-        raise UsageError(
-            "a store in parts is not computed in shards; give --shard and one --data-path for each data set, "
-            "then all of them together"
-        )
+        from myxtts.data.parts import compute_parts_of_shard
+
+        return compute_parts_of_shard(config, shard, metadata, num_workers=num_workers, wait=wait, progress=progress)
     job = BuildJob(config, metadata, num_workers, progress)
 
     def nothing_to_do() -> ShardResult | None:

@@ -17,8 +17,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
-from myxtts.data.batches.share import Share
 from myxtts.data.batches.segment_plan import SegmentPlan
+from myxtts.data.batches.share import Share
 from myxtts.data.segment_source import SegmentSource
 from myxtts.data.store import FeatureStore
 from myxtts.errors import CheckpointError, ConfigError, UsageError
