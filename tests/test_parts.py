@@ -14,7 +14,7 @@ from small_corpus import configure, content, make_corpus
 from myxtts.config.config import DataConfig
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.parts import open_trusted
-from myxtts.data.precompute import check_store, open_up_to_date
+from myxtts.data.precompute import Shard, check_store, open_up_to_date, precompute_shard
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.parted_store import PartedStore
 from myxtts.data.store.side_by_side import ROWS, first_rows, map_side_by_side
@@ -109,9 +109,13 @@ def test_a_data_set_that_has_a_store_is_not_computed_again(made: Path, tmp_path:
     assert len(folders) == 1 + 3 + 1 + 1  # its store, three parts, and the manifests of both stores in parts
 
 
-def test_parts_are_ordinary_stores_and_the_same_bytes_every_time(made: Path, copied: Path) -> None:
+def test_parts_are_shared_out_and_are_the_same_bytes_every_time(made: Path, copied: Path) -> None:
     shutil.rmtree(copied / "a" / "cached_features")
-    opened(parted(copied)).close()
+    shards = [precompute_shard(parted(copied), Shard(number, 2)) for number in (1, 2)]
+    assert [shard.columns["mel"] for shard in shards] == [6, 4]
+    store, result = open_up_to_date(parted(copied))
+    store.close()
+    assert result.columns["mel"].computed == 0
     assert versions(copied).items() <= versions(made).items()
 
 
@@ -159,6 +163,7 @@ def test_a_trusted_store_needs_neither_metadata_nor_audio(copied: Path) -> None:
         (copied / "a" / "metadata.csv").unlink()
         dataset = LJSpeechDataset(None, parted(copied, trust_store=True))
         assert dataset.prepare().store is not None
+        assert dataset.prepare(None, parted(copied)).reason.startswith("trust_store")
         assert dataset.metadata.origin() == known.origin()
         for split in ("train", "val", "test"):
             assert np.array_equal(dataset.metadata.rows(split), known.rows(split))

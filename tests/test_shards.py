@@ -122,18 +122,6 @@ def test_shards_share_out_only_what_the_store_does_not_have(corpus, tmp_path):
 
 
 @pytest.mark.long
-def test_of_a_store_in_parts_each_shard_has_a_block_of_every_part(corpus, tmp_path):
-    caches = tmp_path / "one", tmp_path / "many"
-    one, many = (configure(corpus, cache_dir=str(cache), max_clips_per_part=5) for cache in caches)
-    assert [result.columns for result in build_shards(many, 2)] == [{"token": 4, "mel": 4}, {"token": 6, "mel": 6}]
-    merged = precompute(many)
-    assert (merged.clips, merged.columns["mel"].computed) == (10, 0)
-    precompute(one)
-    files = [{path.relative_to(cache): path.read_bytes() for path in cache.rglob("*.*")} for cache in caches]
-    assert len(files[0]) > 8
-    assert files[0] == files[1]
-
-
 @pytest.mark.long
 def test_overwriting_does_not_take_what_shards_have(corpus, tmp_path):
     config = configure(corpus, cache_dir=str(tmp_path / "many"))

@@ -17,6 +17,7 @@ from myxtts.data.batches.window_plan import LengthSummary, WindowedPlan, WindowL
 from myxtts.errors import ConfigError, DataError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from scaling import store as scaling_store
 from scaling.synthetic_parts import configure, make_parts
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "num_buckets": 3, "max_mel_frames": 900, "max_tokens": 200}
@@ -141,6 +142,8 @@ def test_parts_are_grouped_at_equal_distances() -> None:
     assert group_parts([10, 10, 10, 10, 10], 20) == [[0, 3], [1, 4], [2]]
     assert group_parts([10, 10], 20) == [[0, 1]]
     assert group_parts([100, 1], 20) == [[0], [1]]
+    assert group_parts([19] * 4, 20) == [[0], [1], [2], [3]]
+    assert group_parts([0, 0, 0], 20) == [[0, 1, 2]]
 
 
 def test_settings_out_of_range_are_refused() -> None:
@@ -177,6 +180,9 @@ def test_batches_of_windows_are_those_of_the_plan(tmp_path: Path, monkeypatch: p
     assert isinstance(held_out, WindowedPlan)
     assert (len(held_out.windows), held_out.rows.tolist()) == (1, val.tolist())
     assert list((path / "lengths").glob("*.npz")), "the lengths are counted once"
+
+    dealt_out = scaling_store.order(tmp_path, 12)
+    assert (dealt_out["exact"], dealt_out["windows"]) == (True, 3)
 
     def loaded(**order: Any) -> list[dict[str, np.ndarray]]:
         return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in source.dataset(**order)]

@@ -146,10 +146,12 @@ def _run_together(
         f"TensorFlow listens on every network of this machine, without a password (ports {ports}): "
         "private network only"
     )
+    in_parts = False
     if config.data.preprocessing_mode != "runtime":
         # Once, before there are several processes that would wait for each other to do it.
         with StageProgress() as progress:
-            resolved.dataset.prepare(progress, config)
+            prepared = resolved.dataset.prepare(progress, config)
+        in_parts = config.data.in_parts and prepared.store is not None
         resolved.dataset.release(config)
     folder = Path(config.training.checkpoint_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,6 +160,8 @@ def _run_together(
         "resume": resume,
         "init_from": None if init_from is None else str(init_from),
         "vocoder": vocoder,
+        # The store is up to date now: no rank needs to read the metadata of millions of clips.
+        "trust_store": in_parts,
         "quiet": output.chosen.quiet,
     }
     told = run_ranks("myxtts.cli.train_rank", cluster, task, folder, start_timeout)

@@ -28,6 +28,7 @@ def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tupl
     output.set_format(as_json=False, quiet=task["quiet"])
     start_tensorflow()
     from myxtts.audio.mel import MelSettings
+    from myxtts.data.ljspeech import LJSpeechDataset
     from myxtts.inference.vocoder import create_vocoder
     from myxtts.training.trainer import XTTSTrainer
 
@@ -38,5 +39,8 @@ def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tupl
         if rank.number == 0:
             run = Path(config.training.checkpoint_dir)
             trainer.vocoder = create_vocoder(task["vocoder"], MelSettings.from_config(config.data), run)
-        result = trainer.train(*trainer.prepare_datasets())
+        dataset = None
+        if task["trust_store"]:
+            dataset = LJSpeechDataset(None, config.data.model_copy(update={"trust_store": True}))
+        result = trainer.train(*trainer.prepare_datasets(None, dataset))
     return json.loads(json.dumps(result.to_dict(), default=str)), result.signal

@@ -335,7 +335,8 @@ class LJSpeechDataset:
         changed = [key for key in _CLIP_KEYS if getattr(section, key) != getattr(self.config, key)]
         if changed:
             raise ValueError(f"{', '.join(changed)}: these choose other clips; make a new LJSpeechDataset for them")
-        return section
+        # There is no metadata to bring a store up to date with.
+        return section.model_copy(update={"trust_store": True}) if self.config.trust_store else section
 
 
 def _features_key(config: DataConfig) -> str:

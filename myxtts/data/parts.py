@@ -20,14 +20,7 @@ import xxhash
 from myxtts.config.config import DataConfig
 from myxtts.data.clips.joined import JoinedMetadata
 from myxtts.data.clips.metadata import Metadata, Split, SplitRule, read_metadata
-from myxtts.data.precompute import (
-    Shard,
-    ShardResult,
-    StoreCheck,
-    check_store,
-    open_up_to_date,
-    precompute_shard,
-)
+from myxtts.data.precompute import StoreCheck, check_store, open_up_to_date
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.feature_store import Verify
 from myxtts.data.store.folder import StorageError, StoreFolder, disk_errors, existing_parent, synced_file
@@ -35,6 +28,7 @@ from myxtts.data.store.format import MANIFEST_FILE, FailedClip
 from myxtts.data.store.job import ColumnCounts, PrecomputeResult, TooManyFailures
 from myxtts.data.store.parted_store import PartedStore
 from myxtts.data.store.parts import SPLIT_CODES, SPLITS_FILE, Part, PartsManifest
+from myxtts.data.store.shards import Shard, ShardResult
 from myxtts.data.store.target import PartNumber, fingerprint, parts_candidates, store_folders
 from myxtts.data.store.verify import Damage, Examination
 from myxtts.errors import DataError, StoreError
@@ -94,25 +88,26 @@ def open_parts_up_to_date(
     )
 
 
-def precompute_shard_of_parts(
+def compute_parts_of_shard(
     config: DataConfig, shard: Shard, metadata: Metadata | None = None, **options: Any
 ) -> ShardResult:
-    """Computes one block of every part; takes and raises what `precompute.precompute_shard` does."""
+    """Computes every `shard.count`-th part; when all shards are done, `precompute` finds the parts and publishes the
+    whole. Takes and raises what `precompute.open_up_to_date` does."""
     started = time.monotonic()
-    results: list[ShardResult] = []
     failed: list[FailedClip] = []
-    for block in _blocks(config, metadata or read_metadata(config)):
-        result = precompute_shard(block.config, shard, block.metadata, part=block.part, **options)
-        failed += (replace(entry, id=block.in_whole(entry.id)) for entry in result.failed)
-        results.append(result)
-    columns: dict[str, int] = {}
-    for result in results:
-        columns |= {name: columns.get(name, 0) + count for name, count in result.columns.items()}
+    results: list[PrecomputeResult] = []
+    for number, block in enumerate(_blocks(config, metadata or read_metadata(config))):
+        if number % shard.count == shard.number - 1:
+            store, result = open_up_to_date(block.config, block.metadata, part=block.part, **options)
+            store.close()
+            results.append(result)
+            failed += (replace(entry, id=block.in_whole(entry.id)) for entry in result.failed)
+    made = [result for result in results if result.published]
     return ShardResult(
         shard=str(shard),
-        folder=next((result.folder for result in results if result.folder is not None), None),
+        folder=made[0].version.parent.parent if made else None,
         clips=sum(result.clips for result in results),
-        columns=columns,
+        columns={name: sum(one.columns[name].computed for one in made) for name in (made[0].columns if made else ())},
         failed=tuple(failed),
         audio_seconds=sum(result.audio_seconds for result in results),
         seconds=time.monotonic() - started,

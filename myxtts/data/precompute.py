@@ -147,19 +147,18 @@ def precompute_shard(
     shard: Shard,
     metadata: Metadata | None = None,
     *,
-    part: PartNumber | None = None,
     num_workers: int | None = None,
     wait: bool = True,
     progress: WorkProgress | None = None,
 ) -> ShardResult:
-    """Computes a block of clips beside the store; the next `precompute` puts all blocks into it.
+    """Computes a block of clips beside the store; the next `precompute` puts all blocks into it. Of a store in parts,
+    computes some of the parts instead.
 
     Args:
         config: the data set, its audio and text settings, where the store is: the same for all shards and for the
             `precompute` that follows.
-        shard: which block of how many; of a store in parts, that block of each part.
+        shard: which block of how many.
         metadata: of the data set, if it was read already.
-        part: which part of the data set `metadata` is; none: the whole.
         num_workers: processes; none: as configured.
         wait: wait for another process that builds the store or this shard.
         progress: watches the work.
@@ -170,12 +169,10 @@ def precompute_shard(
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """
     if config.in_parts:
-        from myxtts.data.parts import precompute_shard_of_parts
+        from myxtts.data.parts import compute_parts_of_shard
 
-        return precompute_shard_of_parts(
-            config, shard, metadata, num_workers=num_workers, wait=wait, progress=progress
-        )
-    job = BuildJob(config, metadata, num_workers, progress, part)
+        return compute_parts_of_shard(config, shard, metadata, num_workers=num_workers, wait=wait, progress=progress)
+    job = BuildJob(config, metadata, num_workers, progress)
 
     def nothing_to_do() -> ShardResult | None:
         done = job.find_up_to_date(retry_failed=False)

@@ -78,8 +78,9 @@ class Windows(Protocol):
 
 
 def group_parts(clips: Sequence[int], window_clips: int = WINDOW_CLIPS) -> list[list[int]]:
-    """The parts of each window, where part i has `clips[i]` clips; a single window if all fit into one."""
-    count = min(len(clips), max(1, -(-sum(clips) // window_clips)))
+    """The parts of each window, where part i has `clips[i]` clips: as many as fit on average, and at least one."""
+    in_window = max(1, window_clips * len(clips) // max(1, sum(clips)))
+    count = -(-len(clips) // in_window)
     return [list(range(first, len(clips), count)) for first in range(count)]
 
 
