@@ -43,6 +43,9 @@ def main() -> None:
     if "store" in arguments.parts:
         results["store"] = store.measure(arguments.clips, arguments.folder)
         store.print_results(results["store"])
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            results["metadata"] = cost = store.metadata_cost(Path(folder) / "data")
+        print(f"metadata: {cost['bytes_per_clip']:,.0f} bytes and {cost['us_per_clip']:.0f} µs for each clip")
     if "cluster" in arguments.parts:
         results["cluster"] = cluster.measure(
             arguments.accelerators, arguments.clips_per_second, arguments.seconds, arguments.folder

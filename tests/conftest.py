@@ -58,6 +58,7 @@ LONGEST = (
     "test_demo",
     "test_readme",
     "test_train_resume",
+    "test_train_together",
     "test_model_overfit",
     "test_bench_loading",
     "test_diagnose_faults",

@@ -29,7 +29,6 @@ def tf_config(index: Any = 1, **changes: Any) -> dict[str, str]:
 def test_processes_of_one_machine_listen_on_different_free_ports() -> None:
     cluster = find_cluster(3, None)
     assert cluster.here == (0, 1, 2)
-    assert cluster.is_on_one_machine
     assert len(set(cluster.addresses)) == 3
     assert [(rank.number, rank.on_machine, rank.of_machine) for rank in cluster.ranks()] == [
         (0, 0, 3),
@@ -63,7 +62,6 @@ def test_a_host_list_starts_as_many_processes_on_each_host() -> None:
         f"{socket.gethostname()}:{FIRST_PORT + 1}",
     )
     assert cluster.here == (2, 3)
-    assert not cluster.is_on_one_machine
 
 
 @pytest.mark.parametrize(

@@ -344,6 +344,9 @@ def test_every_key_is_read_somewhere_outside_the_configuration() -> None:
     # Where a key may be 'auto', code reads what it amounts to.
     read |= {"num_workers"} if "workers" in read else set()
     read |= {"prefetch_buffer_size"} if "prefetch" in read else set()
+    # Where data sets may be several, code reads their folders, and the section of each.
+    read |= {"dataset_path"} if "dataset_paths" in read else set()
+    read |= {"data_languages"} if "for_each_data_set" in read else set()
     # A column of the store names the key that allows to build it again.
     read |= {column.rebuild_key for column in COLUMNS.values() if column.rebuild_key is not None}
     keys = {f"{name}.{key}" for name, section in SECTIONS.items() for key in section.model_fields}

@@ -56,11 +56,7 @@ def test_the_result_is_that_of_the_first_rank(tmp_path: Path) -> None:
         (["wait for a signal", "be killed"], TrainingError, "rank 1 (127.0.0.1:{1}) was ended by SIGKILL; the other"),
         (["be killed", "lose 0"], TrainingError, "rank 0 (127.0.0.1:{0}) was ended by SIGKILL; the other processes"),
         (["lose 1", "fail"], UsageError, "something is wrong"),
-        (
-            ["lose 1", "wait for a signal"],
-            TrainingError,
-            "rank 1 (127.0.0.1:{1}) does not answer any more; the other",
-        ),
+        (["lose 1", "wait for a signal"], TrainingError, "rank 1 (127.0.0.1:{1}) does not answer any more; the"),
         (["lose 1", "crash"], TrainingError, "rank 1 (127.0.0.1:{1}) failed: ZeroDivisionError: a bug ("),
     ],
     ids=["killed", "the first killed", "a user's mistake", "no answer", "a bug"],

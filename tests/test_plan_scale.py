@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import plan_scale
 from plan_scale import Cluster, describe, limit_rows, limits_of_data, limits_of_speed, make_plan
 
+ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "scaling.md"
 
 

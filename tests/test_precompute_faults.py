@@ -23,7 +23,7 @@ from myxtts.data.precompute import check_store, precompute
 from myxtts.data.store import FeatureStore, workers
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError, StoreFolder
-from myxtts.data.store.format import FORMAT_VERSION
+from myxtts.data.store.format import PARTS_FORMAT_VERSION
 from myxtts.data.store.records import RECORD, index_records, pack_records
 from myxtts.errors import StoreError
 
@@ -393,10 +393,10 @@ def test_a_store_of_a_newer_format_is_left_alone_with_one_line(corpus):
     config = configure(corpus)
     version = precompute(config).version
     manifest = json.loads((version / "manifest.json").read_bytes())
-    (version / "manifest.json").write_text(json.dumps(manifest | {"format_version": FORMAT_VERSION + 1}))
+    (version / "manifest.json").write_text(json.dumps(manifest | {"format_version": PARTS_FORMAT_VERSION + 1}))
     before = content(version)
     for attempt in (lambda: precompute(config), lambda: check_store(config, fix=True), lambda: prepare(config)):
-        with pytest.raises(StoreError, match=f"format {FORMAT_VERSION + 1}") as caught:
+        with pytest.raises(StoreError, match=f"format {PARTS_FORMAT_VERSION + 1}") as caught:
             attempt()
         assert len(str(caught.value).splitlines()) == 1
     assert content(version) == before

@@ -14,7 +14,7 @@ from training_samples import configure, data_folder, small_model
 from myxtts.config.config import XTTSConfig
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.plan import EMPTY
-from myxtts.data.batches.share import Share
+from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.models.sizes import ModelSizes
 from myxtts.training.losses import compute_losses
@@ -32,7 +32,7 @@ def source(data: Path, **changes: Any) -> BatchSource:
     return LJSpeechDataset(None, config).batches("train", config)
 
 
-def read(source: BatchSource, share: Share = Share(), batches: int = 4) -> list[dict[str, np.ndarray]]:
+def read(source: BatchSource, share: Share = WHOLE, batches: int = 4) -> list[dict[str, np.ndarray]]:
     dataset = replace(source, share=share).dataset(seed=3).take(batches)
     return [{name: value.numpy() for name, value in batch.items()} for batch in dataset]
 

@@ -21,7 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from myxtts.data.store import FeatureStore
-from myxtts.data.store.format import FORMAT_VERSION, INDEX_FILE, MANIFEST_FILE, MEL_DTYPES, Manifest, OptionalColumn
+from myxtts.data.store.format import (
+    FORMAT_VERSION,
+    INDEX_FILE,
+    MANIFEST_FILE,
+    MEL_DTYPES,
+    PARTS_FORMAT_VERSION,
+    Manifest,
+    OptionalColumn,
+)
 from myxtts.data.store.index import Ids, Index, index_bytes, pack_ids
 from myxtts.data.store.target import fingerprint
 from myxtts.errors import StoreError
@@ -339,9 +347,9 @@ def test_a_manifest_that_is_no_manifest(version, text):
 
 def test_a_manifest_of_a_newer_format_says_so(version):
     content = json.loads((version / MANIFEST_FILE).read_bytes())
-    content["format_version"] = FORMAT_VERSION + 1
+    content["format_version"] = PARTS_FORMAT_VERSION + 1
     (version / MANIFEST_FILE).write_text(json.dumps(content))
-    message = refused(version, f"format {FORMAT_VERSION + 1}", "upgrade")
+    message = refused(version, f"format {PARTS_FORMAT_VERSION + 1}", "upgrade")
     assert "damaged" not in message
 
 

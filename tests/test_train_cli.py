@@ -96,7 +96,7 @@ def test_a_job_that_always_resumes_looks_for_batches_that_fit_at_first_only(
         raise Searched
 
     monkeypatch.setattr(auto_batch, "find_frame_budget", search)
-    given = ConfigOptions(data_path=data, checkpoint_dir=tmp_path / "run").load(machine=())
+    given = ConfigOptions(data_path=[data], checkpoint_dir=tmp_path / "run").load(machine=())
     resolved = MachineConfig(given.config, given.sources, LJSpeechDataset(None, given.config))
     with pytest.raises(Searched):
         train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
@@ -125,7 +125,7 @@ def test_on_a_machine_without_a_gpu_a_key_without_effect_is_said_once(
 ) -> None:
     monkeypatch.setattr(hardware, "gpus", list)
     (tmp_path / "old.yaml").write_text("shuffle_buffer_multiplier: 10")
-    resolve_for_machine(ConfigOptions(config=tmp_path / "old.yaml", data_path=data))
+    resolve_for_machine(ConfigOptions(config=tmp_path / "old.yaml", data_path=[data]))
     assert sum("has no effect" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -141,7 +141,7 @@ def test_what_nobody_chose_is_chosen_for_the_gpu_that_tensorflow_uses(
     ):
         monkeypatch.setattr(hardware, "gpus", lambda present=present: present)
         monkeypatch.setattr(device, "usable_gpus", lambda _, usable=usable: usable)
-        assert resolve_for_machine(ConfigOptions(data_path=data)).config.data.batch_size == batch_size
+        assert resolve_for_machine(ConfigOptions(data_path=[data])).config.data.batch_size == batch_size
 
 
 def test_a_lack_of_memory_is_not_taken_for_a_clip_that_cannot_be_loaded() -> None:

@@ -101,7 +101,7 @@ def test_two_processes_give_the_weights_of_one_and_their_times(start: Start, tmp
         np.testing.assert_allclose(*totals, rtol=1e-4)
     times = list(read_records(two / "timing.jsonl"))
     assert [one["clips"] for one in times] == [one["clips"] for one in read_records(run.folder / "timing.jsonl")]
-    assert all(one["all_reduce_ms"] > 0 for one in times)
+    assert {one["all_reduce_ms"] for one in times} == {0.0}  # not measured where everything must be deterministic
     ranks = [one["ranks"] for one in times if "ranks" in one]
     assert ranks
     assert all(len(one) == 2 for one in ranks)
@@ -147,6 +147,7 @@ def test_the_command_starts_processes_and_its_result_names_their_run(
     assert "private network only" in trained.stderr
     result = json.loads(trained.stdout)
     assert (result["step"], result["reason"]) == (2, "finished")
+    assert all(one["all_reduce_ms"] > 0 for one in read_records(tmp_path / "run" / "timing.jsonl"))
     assert RunFolder(tmp_path / "run").checkpoints() == [Path(result["checkpoint"])]
 
 

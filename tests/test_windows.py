@@ -157,17 +157,25 @@ def test_a_summary_that_is_kept_gives_the_same_plan() -> None:
 def test_batches_of_windows_are_those_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five parts in three windows, in graph and through Python, and resumed in the middle."""
     pytest.importorskip("tensorflow")
+    from myxtts.data import batch_source
+    from myxtts.data.batches.store_windows import StoreWindows
     from myxtts.data.ljspeech import LJSpeechDataset
     from myxtts.data.store import FeatureStore
 
     config = configure(tmp_path, 12, batch_size=4, num_buckets=2, num_workers=1, reference_seconds=0.2)
     path = make_parts(config, 5, filled=True)
-    monkeypatch.setattr(window_plan.group_parts, "__defaults__", (24,))
+    monkeypatch.setattr(batch_source, "WINDOW_CLIPS", 24)
+    monkeypatch.setattr(StoreWindows.__init__, "__defaults__", ((), (), 24))
     dataset = LJSpeechDataset(None, config)
     source = dataset.batches("train")
     plan = source.plan
     assert isinstance(plan, WindowedPlan)
-    assert [len(plan.windows.names(window)) for window in range(3)] == [24, 24, 12]
+    assert len(plan.windows) == 3
+    train, val = dataset.metadata.rows("train"), dataset.metadata.rows("val")
+    assert sorted(plan.rows.tolist()) == train.tolist()
+    held_out = dataset.batches("val").plan
+    assert isinstance(held_out, WindowedPlan)
+    assert (len(held_out.windows), held_out.rows.tolist()) == (1, val.tolist())
     assert list((path / "lengths").glob("*.npz")), "the lengths are counted once"
 
     def loaded(**order: Any) -> list[dict[str, np.ndarray]]:

@@ -21,7 +21,7 @@ from myxtts.data.batches.python_loader import PythonLoader
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.batches.store_windows import StoreWindows
-from myxtts.data.batches.window_plan import WindowedPlan, group_parts
+from myxtts.data.batches.window_plan import WINDOW_CLIPS, WindowedPlan
 from myxtts.data.clips.metadata import Split
 from myxtts.data.modes import PreparedData
 from myxtts.data.store import FeatureStore
@@ -78,7 +78,7 @@ class BatchSource:
         extra_languages = TextSettings.from_config(config).extra_languages
         plan: BatchPlan | WindowedPlan
         table: ClipTable | None
-        if isinstance(clips, PartedStore) and len(group_parts(clips.clips_of_parts())) > 1:
+        if isinstance(clips, PartedStore) and len(clips.parts) > 1 and len(clips) > WINDOW_CLIPS:
             windows = StoreWindows(clips, split, weights, extra_languages)
             summary = windows.summary(config.max_mel_frames, config.max_tokens, config.long_clips)
             plan, table = WindowedPlan(windows, summary, **planning), None

@@ -95,7 +95,8 @@ class PreparedData:
 
     def report(self) -> dict[str, Any]:
         """What was decided and done, as plain values."""
-        report: dict[str, Any] = {"mode": self.mode, "reason": self.reason, "clips": len(self.metadata.clips)}
+        clips = len(self.metadata.clips if self.store is None else self.store)
+        report: dict[str, Any] = {"mode": self.mode, "reason": self.reason, "clips": clips}
         done = self.precomputed
         if done is not None:
             report |= {"store": str(done.version), "store_bytes": done.size_bytes}

@@ -169,11 +169,11 @@ class StoredMetadata(Metadata):
         return self._store.data_sets()
 
     @property
-    def speakers(self) -> list[str]:  # type: ignore[override]
+    def speakers(self) -> list[str]:
         return self._store.speakers
 
     @property
-    def languages(self) -> list[str]:  # type: ignore[override]
+    def languages(self) -> list[str]:
         return self._store.languages
 
     def origin(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class StoredMetadata(Metadata):
 
     def require_usable(self) -> None:
         for split in ("train", "val"):
-            if not np.any(self._store.split_codes() == SPLIT_CODES[split]):
+            if not self._store.has_split(SPLIT_CODES[split]):
                 raise DataError(f"{self._store.path}: the {split} split is empty")
 
 

@@ -7,7 +7,7 @@ each draws for the whole batch and takes what belongs to its places. Drawing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -22,8 +22,8 @@ class PlacedSeed(NamedTuple):
     whole: tf.Tensor  # [B], anything that has an entry for each place of the whole batch
 
 
-Seed = tf.Tensor | PlacedSeed
-Shape = Sequence[int | tf.Tensor]
+Seed: TypeAlias = "tf.Tensor | PlacedSeed"
+Shape: TypeAlias = "Sequence[int | tf.Tensor]"
 
 
 def seed_of(batch: Mapping[str, tf.Tensor], seed: Any) -> Seed:

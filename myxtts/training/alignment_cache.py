@@ -135,14 +135,14 @@ class AlignmentPhases:
 
     def enter(self, phase: str, step: TrainingStep) -> None:
         """Starts a phase. No step may be in flight when `reuse` starts."""
+        self.collect()
         self._run.alignments = phase
         if phase == REUSE and self.cache is not None:
-            self.collect()
             step.use_alignments(self.cache)
 
     def collect(self) -> None:
-        """Brings the alignments that all processes have found into the cache of each. None may be in flight."""
-        if self.cache is not None and self._collective is not None and self._run.alignments != SEARCH:
+        """Brings what each process has found in the phase that keeps to all of them. No step may be in flight."""
+        if self.cache is not None and self._collective is not None and self._run.alignments == KEEP:
             self.cache.collect(self._collective)
 
     def completed(self, done: CompletedStep, index: tf.Tensor | None, durations: tf.Tensor) -> None:

@@ -17,8 +17,8 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
-from myxtts.data.batches.share import Share
 from myxtts.data.batches.segment_plan import SegmentPlan
+from myxtts.data.batches.share import Share
 from myxtts.data.segment_source import SegmentSource
 from myxtts.data.store import FeatureStore
 from myxtts.errors import CheckpointError, ConfigError, UsageError
@@ -92,7 +92,7 @@ class Trainer:
         self._building: BackgroundBuild | None = None
         with self._closed_on_error():
             self.device = prepare_device(config.training, rank)
-            self._collective = None if rank is None else Collective(rank)
+            self._collective = None if rank is None else Collective(rank, timed=not config.training.deterministic)
             if self._collective is None or self._collective.is_chief:
                 self.folder.open(resume)
             keras.utils.set_random_seed(config.training.seed % 2**32)
@@ -176,17 +176,15 @@ class Trainer:
         config = source.config
         if config.trim_silence and not isinstance(source.clips, FeatureStore):
             raise ConfigError(
-                "in mode 'runtime' with trim_silence, the lengths of a batch are known only once it is read, and several "
-                "processes must know them before; use preprocessing_mode 'precompute'"
+                "in mode 'runtime' with trim_silence, the lengths of a batch are known only once it is read, and "
+                "several processes must know them before; use preprocessing_mode 'precompute'"
             )
-        restored = self._restored
-        settings = [
-            self.config.model.model_dump_json(),
-            self.config.training.model_dump_json(exclude=_OF_THE_MACHINE),
-        ]
+        restored, model, training = self._restored, self.config.model, self.config.training
         collective.require_same(
             {
-                "configuration": _number_of("".join(settings)),
+                "configuration": _number_of(
+                    model.model_dump_json() + training.model_dump_json(exclude=_OF_THE_MACHINE)
+                ),
                 "plan of batches": _number_of(source.plan.hash),
                 "checkpoint": 0 if restored is None else 1 + restored.run.batch,
             }

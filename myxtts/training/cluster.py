@@ -1,4 +1,4 @@
-"""Which processes train together and where each of them listens: from this machine, `TF_CONFIG`, Slurm or a host list.
+"""Which processes train together, and where each listens: by this machine, `TF_CONFIG`, Slurm or a host list.
 
 A rank is one process, with one device, and its number among all. Rank r listens at address r.
 """
@@ -76,10 +76,6 @@ class Cluster:
             Rank(number, self.addresses, device, last)
             for device, number in enumerate(self.here, start=self.first_device)
         ]
-
-    @property
-    def is_on_one_machine(self) -> bool:
-        return len(self.here) == len(self.addresses)
 
 
 def find_cluster(devices: int, described: str | None, environment: Mapping[str, str] = os.environ) -> Cluster:
@@ -166,9 +162,8 @@ def expand_hosts(text: str) -> list[str]:
         for part in inside.split(",") if inside else [""]:
             first, dash, last = part.partition("-")
             numbers = range(int(first), int(last) + 1) if dash else ()
-            hosts += (
-                [f"{name}{number:0{len(first)}d}{after}" for number in numbers] if dash else [name + part + after]
-            )
+            written = [f"{number:0{len(first)}d}" for number in numbers] if dash else [part]
+            hosts += [name + number + after for number in written]
     if not hosts:
         raise ValueError(f"no host in {text!r}")
     return hosts

@@ -36,10 +36,12 @@ class Collective:
 
     Args:
         rank: which process this is.
+        timed: whether the sums of steps are timed, which TensorFlow refuses where operations must be deterministic.
     """
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: Rank, timed: bool = True) -> None:
         self.place = rank
+        self._timed = timed
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec({"worker": list(rank.addresses)}),
             task_type="worker",
@@ -47,6 +49,7 @@ class Collective:
             rpc_layer="grpc",
         )
         self._strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        self._sum_in_graph = tf.function(self._sum, autograph=False)
 
     @property
     def rank(self) -> int:
@@ -63,19 +66,15 @@ class Collective:
 
     def sum(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """The sums over all processes, in a graph or out of it. Every process must call it, with the same shapes."""
-
-        def reduce() -> Sequence[tf.Tensor]:
-            # Without `identity` TensorFlow finds no destination for values that are inputs of the graph.
-            inputs = [tf.identity(value) for value in values]
-            return tf.distribute.get_replica_context().all_reduce("SUM", inputs)
-
-        return list(self._strategy.run(reduce))
+        return list((self._sum_in_graph if tf.executing_eagerly() else self._sum)(list(values)))
 
     def timed_sum(self, values: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """`sum`, and the seconds it took, float32: the waiting for slower processes, and the sum itself.
 
         The last of the values should be small. It is read on the host to know when the device has computed them all.
         """
+        if not self._timed:
+            return self.sum(values), tf.zeros([])
         with tf.device("/CPU:0"), tf.control_dependencies([tf.identity(values[-1])]):
             began = tf.timestamp()
         with tf.control_dependencies([began]):
@@ -86,7 +85,7 @@ class Collective:
         return summed, tf.cast(ended - began, tf.float32)
 
     def gather(self, values: np.ndarray) -> np.ndarray:
-        """The values of every process: float64 [K] → [ranks, K]. Also a point that none passes before all are there."""
+        """The values of every process: float64 [K] → [ranks, K]. None goes on before all are here."""
         table = np.zeros((self.ranks, len(values)))
         table[self.rank] = values
         with self.lost_ranks(), tf.device("/CPU:0"):
@@ -127,3 +126,11 @@ class Collective:
         except _LOST as error:
             others = [int(found) for found in _TASK.findall(str(error)) if int(found) != self.rank]
             raise RankLostError(others[0] if others else None) from error
+
+    def _sum(self, values: list[tf.Tensor]) -> Sequence[tf.Tensor]:
+        def reduce() -> Sequence[tf.Tensor]:
+            # Without `identity` TensorFlow finds no destination for values that are inputs of the graph.
+            inputs = [tf.identity(value) for value in values]
+            return tf.distribute.get_replica_context().all_reduce("SUM", inputs)
+
+        return self._strategy.run(reduce)

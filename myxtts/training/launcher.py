@@ -1,9 +1,9 @@
 """Starts the processes of this machine that train together, and watches them.
 
-TensorFlow waits without end for a process that never comes, and ignores SIGTERM meanwhile. So none of the ranks is the
-process that a user started: that one is here, imports no TensorFlow, and can end them whatever they do. It is told by
-each rank, line by line on the rank's standard output, when it has joined the others and how it ended. A rank ends with
-its launcher, whose end of a pipe it reads (`rank_process.py`).
+TensorFlow waits without end for a process that never comes, and ignores SIGTERM meanwhile. So none of the ranks is
+the process that a user started: that one is here, and can end them whatever they do. It is told by each rank, line by
+line on the rank's standard output, when it has joined the others and how it ended. A rank ends with its launcher,
+whose end of a pipe it reads (`rank_process.py`).
 """
 
 from __future__ import annotations
@@ -112,10 +112,8 @@ def _watch(
                 child.told[event.pop("event")] = event
         if not have_come and all(JOINED in child.told for child in children):
             have_come = True
-            processes = ", ".join(
-                f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children
-            )
-            logger.info("all processes have come: %s", processes)
+            processes = [f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children]
+            logger.info("all processes have come: %s", ", ".join(processes))
         if len(signals) > handled:
             if not have_come or signals.count(signal.SIGINT) > 1:
                 return {"result": None, "signal": signals[handled]}

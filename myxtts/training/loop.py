@@ -413,6 +413,7 @@ class TrainingLoop:
     def _announce_start(self) -> None:
         epoch, shapes = self._data.batches_per_epoch, self._data.expected_shapes
         parts = [
+            *([] if self._collective is None else [f"{self._collective.ranks} processes"]),
             f"{self._objective.model.count_params():,} parameters",
             *([f"{epoch:,} batches an epoch"] if epoch else []),
             *([f"{shapes} shapes"] if shapes else []),

@@ -1,8 +1,8 @@
 """What processes that train together tell each other with every step: a signal that one of them got, and its times.
 
-Each puts its figures into its own row of a table, which is summed with the gradients. So all have the same table after
-the same step, and decide the same. Two steps may be in flight: a decision about step k is made by all of them after
-step k + 2, when each has surely read the table of step k.
+Each puts its figures into its own row of a table, which is summed with the gradients. So all have the same table
+after the same step, and decide the same. Two steps may be in flight: a decision about step k is made by all of them
+after step k + 2, when each has surely read the table of step k.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,9 @@ from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.share import WHOLE, Share
 from myxtts.data.store import FeatureStore
 from myxtts.text import language_id
+
+if TYPE_CHECKING:
+    from myxtts.data.batches.store_windows import WindowClips
 
 MEL_OFFSET, MEL_LENGTH, TOKEN_OFFSET, TOKEN_LENGTH, SPEAKER, LANGUAGE, MEMBER, MEMBERS, FIRST_MEMBER = range(9)
 COLUMNS = 9
@@ -39,18 +43,18 @@ class ClipTable:
 
     @classmethod
     def build(
-        cls, clips: FeatureStore | RuntimeClips, rows: np.ndarray | None, extra_languages: Sequence[str]
+        cls, clips: FeatureStore | WindowClips | RuntimeClips, rows: np.ndarray | None, extra_languages: Sequence[str]
     ) -> ClipTable:
         """The table of all clips.
 
         Args:
-            clips: a store, or what stands for one in runtime mode.
+            clips: a store, some clips of one, or what stands for one in runtime mode.
             rows: the clips of the split, the only ones that serve as references; None for all.
             extra_languages: those beside the built-in ones; a batch carries the numbers that models know.
         """
         count = len(clips)
         values = np.zeros((count + 1, COLUMNS), np.int64)
-        if isinstance(clips, FeatureStore):
+        if not isinstance(clips, RuntimeClips):
             values[:count, MEL_OFFSET] = clips.mel_offsets
         values[:count, MEL_LENGTH] = clips.mel_lengths
         values[:count, TOKEN_OFFSET] = clips.token_offsets

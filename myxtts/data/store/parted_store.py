@@ -10,7 +10,7 @@ from __future__ import annotations
 import resource
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -212,8 +212,15 @@ class PartedStore(FeatureStore):
 
     def split_codes(self) -> np.ndarray:
         """The split of each clip, as in `parts.SPLIT_CODES`, uint8 [N]."""
-        first = self._shared.first_clip
-        return self._of_clips(lambda number: self._shared.splits[first[number] : first[number + 1]], np.uint8)
+        return self._of_clips(self._split_codes_of, np.uint8)
+
+    def has_split(self, code: int) -> bool:
+        """Whether any clip is in a split; looks no further than to the first part that has one."""
+        return any(code in self._split_codes_of(number) for number in self.parts)
+
+    def _split_codes_of(self, number: int) -> np.ndarray:
+        first, last = self._shared.first_clip[number : number + 2]
+        return self._shared.splits[first:last]
 
     def data_sets(self) -> np.ndarray:
         """The number of each clip's data set, int64 [N]."""
@@ -248,7 +255,10 @@ class PartedStore(FeatureStore):
             self._shared.close()
         super().close()
 
-    def _of_clips(self, of_part: Any, dtype: type[np.generic]) -> np.ndarray:
+    def __enter__(self) -> PartedStore:
+        return self
+
+    def _of_clips(self, of_part: Callable[[int], np.ndarray], dtype: type[np.generic]) -> np.ndarray:
         return np.concatenate([np.zeros(0, dtype), *(of_part(number) for number in self.parts)])
 
     def _map(self, column: Column) -> np.ndarray:

@@ -225,7 +225,7 @@ def parts_candidates(config: DataConfig) -> list[tuple[Path, Settings]]:
     and its settings there: what the clips are, of which splits, and what their features are made with."""
     members = config.for_each_data_set()
     entries = columns_of(config)
-    found = []
+    found: list[tuple[Path, Settings]] = []
     for cache, root in cache_folders(members[0]):
         roots = [root] if len(members) == 1 else [os.path.realpath(path) for path in config.dataset_paths]
         data_sets = [settings_of(one, entries, place) for one, place in zip(members, roots, strict=True)]
