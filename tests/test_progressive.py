@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -145,7 +144,7 @@ def test_the_build_ends_with_what_started_it(data: Path, tmp_path: Path) -> None
 
 
 class Releasing(LoggingObserver):
-    """Lets the store be built when the losses of the first step are known, and goes slowly until it is."""
+    """Lets the store be built when the losses of the first step are known, and goes on, slowly, when it is."""
 
     def __init__(self, held: HeldUp) -> None:
         self.held: HeldUp | None = held
@@ -159,7 +158,7 @@ class Releasing(LoggingObserver):
             assert self.trainer is not None
             assert self.trainer._building is not None
             assert self.trainer._building.running  # the first step was done before the store was complete
-            threading.Thread(target=self.trainer._building.wait).start()
+            self.trainer._building.wait()
         time.sleep(0.05)
 
     def message(self, text: str) -> None:
