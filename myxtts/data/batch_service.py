@@ -103,6 +103,7 @@ class ServedSource(BatchSource):
         """The batches: `element_spec`, `cardinality` and iteration are those of a `tf.data.Dataset`."""
         settings = PipelineSettings.from_config(self.config, gpu_device())
         loader, plan = self.native_loader(), self.plan
+        assert isinstance(plan, BatchPlan)  # windows are of stores
 
         def create(order: BatchOrder, first: int) -> tf.data.Dataset:
             return served_dataset(loader, plan, settings, order, self.addresses, first)
