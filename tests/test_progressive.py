@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,7 +63,8 @@ def test_batches_are_those_of_the_complete_store_before_and_after_the_change(dat
     stored = BatchSource.build(prepare(complete), complete, "train")
     expected = iter(stored.dataset(seed=3))
 
-    config, said = section(data, tmp_path / "later"), []
+    config = section(data, tmp_path / "later")
+    said: list[str] = []
     held = HeldUp(config)
     prepared, source, store = begin(config, said)
     assert prepared.mode == "runtime"
@@ -110,7 +110,8 @@ def test_a_position_counts_in_both_halves(data: Path, tmp_path: Path) -> None:
 def test_a_build_that_fails_or_gives_other_batches_leaves_the_run_on_computed_features(
     data: Path, tmp_path: Path
 ) -> None:
-    config, said = section(data, tmp_path), []
+    config = section(data, tmp_path)
+    said: list[str] = []
     held = HeldUp(config)
     _, source, store = begin(config, said)
     store.building.close()
@@ -136,6 +137,7 @@ def test_the_build_ends_with_what_started_it(data: Path, tmp_path: Path) -> None
     held = HeldUp(config)
     prepared, _, store = begin(config, [])
     process = store.building._process
+    assert process.stdin is not None
     process.stdin.close()  # as the end of this process would
     store.building.wait()
     held.release()
@@ -145,7 +147,7 @@ def test_the_build_ends_with_what_started_it(data: Path, tmp_path: Path) -> None
 
 
 class Releasing(LoggingObserver):
-    """Lets the store be built when the losses of the first step are known, and goes slowly until it is."""
+    """Lets the store be built when the losses of the first step are known, and goes on, slowly, when it is."""
 
     def __init__(self, held: HeldUp) -> None:
         self.held: HeldUp | None = held
@@ -159,7 +161,7 @@ class Releasing(LoggingObserver):
             assert self.trainer is not None
             assert self.trainer._building is not None
             assert self.trainer._building.running  # the first step was done before the store was complete
-            threading.Thread(target=self.trainer._building.wait).start()
+            self.trainer._building.wait()
         time.sleep(0.05)
 
     def message(self, text: str) -> None:
@@ -178,8 +180,8 @@ def test_a_run_that_changes_over_ends_with_the_weights_of_a_run_with_a_complete_
     observer = Releasing(HeldUp(held_up.data))
     for config in (held_up, complete):
         model = small_model(0)
-        watched = {"observer": observer} if config is held_up else {}
-        trainer = observer.trainer = XTTSTrainer(config, model, **watched)
+        trainer = XTTSTrainer(config, model, observer=observer if config is held_up else None)
+        observer.trainer = trainer
         trainer.train(*trainer.prepare_datasets())
         models.append(model)
     assert any("batches come from the store" in text for text in observer.messages)

@@ -32,7 +32,7 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     data = folder / "data"
     write_audio(data, clips, MelSettings())
     found: dict[str, dict[str, float]] = {}
-    stores = {}
+    stores: dict[str, dict[str, bytes]] = {}
 
     def precompute(cache: Path, workers: int, *more: str) -> None:
         command = [sys.executable, "-m", "myxtts", "precompute", "--data-path", data, "--cache-dir", cache, "--quiet"]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
@@ -98,8 +98,9 @@ class BackgroundBuild:
             env=child_environment(),
         )
         request = {"config": config.model_dump(mode="json"), "num_workers": self.workers, **options}
-        # Left open: when this process ends, it closes, and the build ends too.
-        print(json.dumps(request), file=self._process.stdin, flush=True)
+        # Left open: when this process ends, it closes, and the build ends too. One that cannot start reads nothing.
+        with suppress(BrokenPipeError):
+            print(json.dumps(request), file=self._process.stdin, flush=True)
         self._ended = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="background-build", daemon=True)
         self._listener.start()

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,6 +103,7 @@ class ServedSource(BatchSource):
         """The batches: `element_spec`, `cardinality` and iteration are those of a `tf.data.Dataset`."""
         settings = PipelineSettings.from_config(self.config, gpu_device())
         loader, plan = self.native_loader(), self.plan
+        assert isinstance(plan, BatchPlan)  # windows are of stores
 
         def create(order: BatchOrder, first: int) -> tf.data.Dataset:
             return served_dataset(loader, plan, settings, order, self.addresses, first)
@@ -230,8 +232,14 @@ class _Silence:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
 
-    def asked(self) -> _Asked:
-        return _Asked(self)
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """While a batch is waited for."""
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._since = None
 
     def _watch(self) -> None:
         while not self._ended.wait(_SILENT_SECONDS / 4):
@@ -244,19 +252,6 @@ class _Silence:
                 except DataError as error:
                     logger.warning("waiting for batches: %s", error)
             self._ended.wait(_SILENT_SECONDS)
-
-
-class _Asked:
-    """The time in which a batch is waited for."""
-
-    def __init__(self, silence: _Silence) -> None:
-        self._silence = silence
-
-    def __enter__(self) -> None:
-        self._silence._since = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._silence._since = None
 
 
 def _by_loader(error: tf.errors.OpError) -> bool:
