@@ -85,9 +85,8 @@ class PythonLoader:
         return batch if self._in_graph is None else batch | self._in_graph.whole_batch(request)
 
     def _load(
-        self, rows: np.ndarray, size: np.int32, frames: np.int32, tokens: np.int32, draw: np.uint64
+        self, rows: np.ndarray, whole: np.int32, frames: np.int32, tokens: np.int32, draw: np.uint64
     ) -> list[np.ndarray]:
-        whole = size
         rows = self._share.take(rows[:whole])
         size = len(rows)
         clips = self._table.values[rows]  # row -1, an empty place, is the table's last
