@@ -20,7 +20,7 @@ from myxtts.cli.options import ConfigOptions
 from myxtts.config.config import XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.errors import CheckpointError, TrainingError
+from myxtts.errors import TrainingError
 from myxtts.hardware import Gpu
 from myxtts.models.checkpoint import save_checkpoint
 from myxtts.models.create import create_model
