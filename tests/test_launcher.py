@@ -84,9 +84,15 @@ def test_a_rank_that_never_comes_is_named_when_the_time_is_over(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_passed_on_and_the_ranks_end_by_themselves(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_is_passed_on_and_the_ranks_end_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(launcher.logger, "info", lambda text, *values: said.append(text % values))
+
     def send() -> None:
         wait_until(lambda: len(list(tmp_path.glob("waits-*"))) == 2)
+        wait_until(lambda: bool(said))
         os.kill(os.getpid(), number)
 
     sender = threading.Thread(target=send)
@@ -94,6 +100,8 @@ def test_a_signal_is_passed_on_and_the_ranks_end_by_themselves(tmp_path: Path, n
     told = run(tmp_path, "wait for a signal", "wait for a signal")
     sender.join()
     assert told == {"result": {"saved": True}, "signal": number}
+    processes = [(tmp_path / f"joined-{rank}").read_text(encoding="utf-8") for rank in (0, 1)]
+    assert said == ["all processes have come: rank 0 is {}, rank 1 is {}".format(*processes)]
 
 
 def test_a_signal_while_a_rank_is_missing_ends_all_at_once(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_diagnose_names_the_slow_rank_of_a_run(tmp_path: Path, capsys: pytest.Ca
 def test_a_report_is_a_row_of_the_table_and_comes_back_as_times() -> None:
     tables = [RankReports(rank, 2).own(None, times) for rank, times in enumerate([EVEN, WAITING])]
     assert [table.shape for table in tables] == [(2, REPORTED)] * 2
-    assert times_of(sum(tables)) == [EVEN, WAITING]
+    assert times_of(tables[0] + tables[1]) == [EVEN, WAITING]
 
 
 def test_all_stop_two_steps_after_the_one_that_told_of_a_signal() -> None:

@@ -20,7 +20,7 @@ from myxtts.cli.options import ConfigOptions
 from myxtts.config.config import XTTSConfig
 from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.ljspeech import LJSpeechDataset
-from myxtts.errors import CheckpointError, TrainingError
+from myxtts.errors import TrainingError
 from myxtts.hardware import Gpu
 from myxtts.models.checkpoint import save_checkpoint
 from myxtts.models.create import create_model
@@ -99,10 +99,11 @@ def test_a_job_that_always_resumes_looks_for_batches_that_fit_at_first_only(
     given = ConfigOptions(data_path=[data], checkpoint_dir=tmp_path / "run").load(machine=())
     resolved = MachineConfig(given.config, given.sources, LJSpeechDataset(None, given.config))
     with pytest.raises(Searched):
-        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
+        train._choose_batches(resolved, resume=True)
     (tmp_path / "run" / "step-00000001").mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="none of the 1 checkpoints can be resumed"):
-        train._run(resolved, resume=True, init_from=None, auto_batch=True, save_config=None)
+    train._choose_batches(resolved, resume=True)
+    with pytest.raises(Searched):
+        train._choose_batches(resolved, resume=False)
 
 
 def test_separate_training_and_validation_sets(data: Path, tmp_path: Path) -> None:

@@ -94,11 +94,10 @@ def test_two_processes_give_the_weights_of_one_and_their_times(start: Start, tmp
     assert run.finish() == 0, run.messages
     assert difference(run.folder, two) <= ROUNDING
 
-    for records in ([list(read_records(folder / "log.jsonl")) for folder in (run.folder, two)],):
-        alone, together = records
-        assert [record.keys() for record in alone] == [record.keys() for record in together]
-        totals = [[one["total"] for one in each if "total" in one] for each in records]
-        np.testing.assert_allclose(*totals, rtol=1e-4)
+    alone, together = (list(read_records(folder / "log.jsonl")) for folder in (run.folder, two))
+    assert [record.keys() for record in alone] == [record.keys() for record in together]
+    totals = [[one["total"] for one in each if "total" in one] for each in (alone, together)]
+    np.testing.assert_allclose(totals[1], totals[0], rtol=1e-4)
     times = list(read_records(two / "timing.jsonl"))
     assert [one["clips"] for one in times] == [one["clips"] for one in read_records(run.folder / "timing.jsonl")]
     assert {one["all_reduce_ms"] for one in times} == {0.0}  # not measured where everything must be deterministic
@@ -130,17 +129,20 @@ def test_a_signal_to_any_process_saves_a_killed_one_is_named_and_the_run_goes_on
     require_same_run(run.folder, two)
 
 
+def train(python: str, data: Path, run: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command."""
+    given = ["--data-path", str(data), "--checkpoint-dir", str(run), "--device=cpu", *QUICK, *options]
+    command = [python, "-m", "myxtts", "train", *given, "--set=enable_tensorboard=false"]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
 def test_the_command_starts_processes_and_its_result_names_their_run(
     python_with_tensorflow: str, data: Path, tmp_path: Path
 ) -> None:
-    command = [python_with_tensorflow, "-m", "myxtts"]
-    options = ["--data-path", data, "--checkpoint-dir", tmp_path / "run", "--device=cpu", "--max-steps=2", *QUICK]
-    trained = subprocess.run(
-        [*command, "train", *options, "--devices=2", "--json", "--set=enable_tensorboard=false"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+    trained = train(
+        python_with_tensorflow, data, tmp_path / "run", "--devices=2", "--max-steps=2", "--json", "--set=log_every=1"
     )
     assert trained.returncode == 0, trained.stderr
     assert "2 processes train together on CPUs, since TensorFlow can use no GPU here" in trained.stderr
@@ -155,14 +157,9 @@ def test_a_process_that_never_comes_is_named_when_the_time_is_over(
     python_with_tensorflow: str, data: Path, tmp_path: Path
 ) -> None:
     cluster = {"cluster": {"worker": ["127.0.0.1:9", "127.0.0.1:10"]}, "task": {"type": "worker", "index": 0}}
-    options = ["--data-path", data, "--checkpoint-dir", tmp_path / "run", "--device=cpu", *QUICK]
-    trained = subprocess.run(
-        [python_with_tensorflow, "-m", "myxtts", "train", *options, "--cluster=tf-config", "--start-timeout=3"],
-        env=os.environ | {"TF_CONFIG": json.dumps(cluster)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+    trained = train(
+        *(python_with_tensorflow, data, tmp_path / "run", "--cluster=tf-config", "--start-timeout=3"),
+        TF_CONFIG=json.dumps(cluster),
     )
     assert trained.returncode == 1, trained.stderr
     assert "rank 1 (127.0.0.1:10) did not come within 3 s (--start-timeout)" in trained.stderr

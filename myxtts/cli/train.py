@@ -104,9 +104,8 @@ def train(
     say(_choice(resolved))
     if loaders := resolved.config.data.data_service:
         say(f"batches are loaded by {', '.join(loaders)}: {PRIVATE_NETWORK}")
-    # A run that is resumed keeps its batches.
-    if auto_batch and not (resume and RunFolder(resolved.config.training.checkpoint_dir).checkpoints()):
-        _choose_batches(resolved, 1 if together is None else len(together.addresses))
+    if auto_batch:
+        _choose_batches(resolved, resume, 1 if together is None else len(together.addresses))
     if save_config is not None:
         write_config(resolved.config, save_config, overwrite=True)
     if together is None:
@@ -115,9 +114,12 @@ def train(
         _run_together(resolved, together, resume, init_from, vocoder, start_timeout)
 
 
-def _choose_batches(resolved: MachineConfig, processes: int) -> None:
+def _choose_batches(resolved: MachineConfig, resume: bool, processes: int = 1) -> None:
+    """Sets the largest batches that fit into the memory of all processes. A run that is resumed keeps its own."""
     from myxtts.training.auto_batch import find_frame_budget
 
+    if resume and RunFolder(resolved.config.training.checkpoint_dir).checkpoints():
+        return
     with StageProgress() as progress:
         trial = find_frame_budget(resolved.config, progress, resolved.dataset)
     budget = trial.budget * processes

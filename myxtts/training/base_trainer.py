@@ -17,10 +17,10 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.background_build import BackgroundBuild
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
+from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.batches.segment_plan import SegmentPlan
 from myxtts.data.batches.share import Share
 from myxtts.data.segment_source import SegmentSource
-from myxtts.data.store import FeatureStore
 from myxtts.errors import CheckpointError, ConfigError, UsageError
 from myxtts.models.checkpoint import WEIGHTS, Checkpoint, as_checkpoint, differences, read_weights
 from myxtts.performance.monitor import PerformanceMonitor, start_performance_monitoring
@@ -174,7 +174,7 @@ class Trainer:
         if isinstance(source, SegmentSource):
             raise UsageError("a vocoder is trained by one process; leave --devices and --cluster out")
         config = source.config
-        if config.trim_silence and not isinstance(source.clips, FeatureStore):
+        if config.trim_silence and isinstance(source.clips, RuntimeClips):
             raise ConfigError(
                 "in mode 'runtime' with trim_silence, the lengths of a batch are known only once it is read, and "
                 "several processes must know them before; use preprocessing_mode 'precompute'"

@@ -105,11 +105,14 @@ def _watch(
     have_come = False
     while True:
         with suppress(queue.Empty):
-            child, event = events.get(timeout=_POLL)
-            if event is None:
-                child.code = child.process.wait()
-            else:
-                child.told[event.pop("event")] = event
+            wait = True
+            while True:
+                child, event = events.get(wait, _POLL)
+                wait = False
+                if event is None:
+                    child.code = child.process.wait()
+                else:
+                    child.told[event.pop("event")] = event
         if not have_come and all(JOINED in child.told for child in children):
             have_come = True
             processes = [f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children]

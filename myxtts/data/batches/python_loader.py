@@ -95,7 +95,7 @@ class PythonLoader:
     def _load(
         self,
         rows: np.ndarray,
-        size: np.int32,
+        whole: np.int32,
         frames: np.int32,
         tokens: np.int32,
         draw: np.uint64,
@@ -105,7 +105,6 @@ class PythonLoader:
     ) -> list[np.ndarray]:
         table = self._table if values is None or members is None else ClipTable(values.T, members)
         assert table is not None
-        whole = size
         rows = self._share.take(rows[:whole])
         size = len(rows)
         clips = table.values[rows]  # row -1, an empty place, is the table's last
