@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -29,6 +30,8 @@ from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.evaluation.judges import Speech
 from myxtts.evaluation.judges.panel import JudgePanel
 from myxtts.inference.vocoder import create_vocoder
+
+Figures = Mapping[str, float | None]
 
 SENTENCES = Path(__file__).with_name("sentences_en.txt")
 RECORDING = "recordings"
@@ -95,11 +98,11 @@ def _recording(clip: Clip, settings: MelSettings) -> Speech:
     return Speech(audio, settings.sample_rate, clip.text, VOICE, clip.id)
 
 
-def _verdict(values: dict[str, float | None], recordings: dict[str, float | None], given: argparse.Namespace) -> str:
-    wer, p808 = values.get("wer"), values.get("dnsmos_p808")
-    if wer is None or p808 is None or recordings.get("wer") is None:
+def _verdict(values: Figures, recordings: Figures, given: argparse.Namespace) -> str:
+    wer, p808, recorded = values.get("wer"), values.get("dnsmos_p808"), recordings.get("wer")
+    if wer is None or p808 is None or recorded is None:
         return "not judged"
-    most = recordings["wer"] + 0.03 if given.bounds == 60 else 0.10
+    most = recorded + 0.03 if given.bounds == 60 else 0.10
     least = 3.4 if given.bounds == 60 else 3.2
     return (
         f"WER {100 * wer:.1f} % (at most {100 * most:.1f}: {'kept' if wer <= most else 'MISSED'}), "

@@ -26,10 +26,10 @@ def objective(total_steps: int | None = STEPS, decoder: str = "regression", **ch
 
 
 def judged_step(**changes: Any) -> TrainingStep:
-    changes = {"optimization_level": "basic", "n_mels": BANDS, "enable_graph_mode": False} | changes
-    config = XTTSConfig(**changes)
+    values: dict[str, Any] = {"optimization_level": "basic", "n_mels": BANDS, "enable_graph_mode": False, **changes}
+    config = XTTSConfig(**values)
     optimizer = create_optimizer(config.training, STEPS)
-    step = TrainingStep(objective(**changes), optimizer, config, spec_of(batch()))
+    step = TrainingStep(objective(**values), optimizer, config, spec_of(batch()))
     step.enter(1)
     return step
 

@@ -100,9 +100,9 @@ class PreparedData:
         done = self.precomputed
         if done is not None:
             report |= {"store": str(done.version), "store_bytes": done.size_bytes}
-            for name, clips in done.columns.items():
+            for name, counts in done.columns.items():
                 plural = COLUMNS[name].plural
-                report |= {f"{plural}_reused": clips.reused, f"{plural}_rebuilt": clips.computed}
+                report |= {f"{plural}_reused": counts.reused, f"{plural}_rebuilt": counts.computed}
             report |= {
                 "precompute_seconds": done.seconds,
                 "failed": {entry.id: entry.reason for entry in done.failed},

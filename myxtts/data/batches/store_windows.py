@@ -108,8 +108,19 @@ class StoreWindows:
             kept = np.flatnonzero(part.split_codes() == self._code)
             columns = [part.rows_in_whole(), part.data_sets(), *(part.index[name] for name in _INDEX_COLUMNS)]
             pieces.append([column[kept] for column in columns])
-        joined = [np.concatenate(columns) for columns in zip(*pieces, strict=True)]
-        return WindowClips(*joined, languages=self._store.languages)
+        rows, data_sets, *columns = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        mel_offsets, mel_lengths, token_offsets, token_lengths, speakers, languages = columns
+        return WindowClips(
+            rows,
+            data_sets,
+            mel_offsets,
+            mel_lengths,
+            token_offsets,
+            token_lengths,
+            speakers,
+            languages,
+            self._store.languages,
+        )
 
     def summary(self, max_mel_frames: int | None, max_tokens: int | None, long_clips: str) -> LengthSummary:
         """Of all lengths; counted once, and kept beside the store's versions where that can be written to."""
