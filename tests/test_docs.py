@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from small_corpus import RATE, make_corpus, write_audio
 
 from myxtts.cli.app import app
+from myxtts.cli.options import as_text
 from myxtts.config.config import XTTSConfig, section_of
 from myxtts.config.presets import load_preset
 from myxtts.errors import ConfigError
@@ -66,8 +67,10 @@ def check_configuration(parameters: dict[str, Any]) -> None:
     """Refuses presets, keys and values that do not exist, wherever in the options they stand."""
     if parameters["preset"]:
         load_preset(parameters["preset"])
-    values = {key: value for key, value in parameters.items() if section_of(key) and value is not None}
-    values = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    given = {key: value for key, value in parameters.items() if section_of(key) and value not in (None, ())}
+    values = {key: as_text(value) for key, value in given.items()}
+    if "data_service" in values:
+        values["data_service"] = values["data_service"].split(",")
     settings = dict(setting.split("=", 1) for setting in parameters["settings"] or ())
     XTTSConfig(**values, **{key: yaml.safe_load(value) for key, value in settings.items()})
 

@@ -115,9 +115,9 @@ class ConfigOptions:
         """
         values: dict[str, Any] = {}
         for key, value in (vars(self) | more).items():
-            given = value is not None and value is not False and value != []
+            given = value is not None and value is not False and value not in ([], ())
             if given and key not in ("config", "preset", "settings"):
-                values |= _SWITCHES.get(key, {key: _as_text(value)})
+                values |= _SWITCHES.get(key, {key: as_text(value)})
         for setting in self.settings or ():
             key, value = _parse_setting(setting)
             values[key] = value
@@ -183,10 +183,10 @@ def _option_parameters(kind: type, names: Sequence[str] = ()) -> list[inspect.Pa
     ]
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """A path, or each of a list, as a string; anything else as it is."""
-    if isinstance(value, list):
-        return [_as_text(one) for one in value]
+    if isinstance(value, (list, tuple)):
+        return [as_text(one) for one in value]
     return str(value) if isinstance(value, Path) else value
 
 
