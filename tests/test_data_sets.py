@@ -126,3 +126,29 @@ def test_segments_are_drawn_in_proportion_to_the_weights() -> None:
     plan = SegmentPlan([100, 100], frames=10, batch_size=1000, repeats=[1, 3])
     share = np.mean(plan.batch(0, 0, 0).rows == 1)
     assert 0.7 < share < 0.8
+
+
+def test_every_mode_gives_the_same_batches_of_two_data_sets(two: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    from myxtts.data.ljspeech import LJSpeechDataset
+
+    settings = {"data_weights": [1, 2], "batch_size": 4, "num_buckets": 2, "reference_seconds": 0.1}
+    config = both(two, cache_dir=str(tmp_path), **settings)
+    loaded = []
+    for mode in ("precompute", "runtime"):
+        dataset = LJSpeechDataset(None, config.model_copy(update={"preprocessing_mode": mode}))
+        source = dataset.batches("train")
+        loaded.append(
+            [{name: value.numpy() for name, value in one.items()} for one in source.dataset(seed=1, epochs=1)]
+        )
+        rows = np.concatenate([batch["index"] for batch in loaded[-1]])
+        of_data_set = np.repeat([0, 1], [12, 5])
+        times = np.bincount(rows[rows >= 0], minlength=17)
+        assert times.tolist() == [(1 + of_data_set[row]) * (row in dataset.rows) for row in range(17)]
+        for batch in loaded[-1]:
+            used = batch["index"] >= 0
+            assert np.array_equal(batch["speaker"][used], of_data_set[batch["index"][used]])
+    for stored, computed in zip(*loaded, strict=True):
+        assert np.array_equal(stored["index"], computed["index"])
+        assert np.array_equal(stored["tokens"], computed["tokens"])
+        assert np.abs(stored["mel"].astype(np.float32) - computed["mel"].astype(np.float32)).max() < 0.02
