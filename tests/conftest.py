@@ -75,6 +75,8 @@ LONGEST = (
     "test_evaluate",
     "test_inference",
     "test_serving_cli",
+    "test_batch_service",
+    "test_progressive",
     "test_runtime_loading",
     "test_pipeline",
     "test_precompute_faults",

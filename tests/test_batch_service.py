@@ -29,7 +29,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def section(data: Path, **changes: Any) -> DataConfig:
-    return configure(data, data / "run", **({"preprocessing_mode": "runtime"} | changes)).data
+    values = {"preprocessing_mode": "runtime", "num_buckets": 1}  # one shape for each loader to compile
+    return configure(data, data / "run", **(values | changes)).data
 
 
 @pytest.fixture
