@@ -66,7 +66,7 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
             f"{one['seconds']:.1f}",
             f"{one['merge_seconds']:.1f}" if one["merge_seconds"] else "",
             f"{(one['seconds'] + one['merge_seconds']) / pool['seconds']:.2f}",
-            f"{one['cpu'] / pool['cpu']:.2f}",
+            "" if name.startswith("Ray") else f"{one['cpu'] / pool['cpu']:.2f}",  # Ray's workers are not counted
         )
         for name, one in found.items()
     ]
