@@ -37,6 +37,8 @@ def work(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tuple[
             while interruption.signal is None:
                 time.sleep(0.01)
             return {"saved": True}, interruption.signal
+    if does == "lose someone":
+        raise RankLostError(None)
     if does.startswith("lose "):
         lost = does.removeprefix("lose ")
         while not (Path(task["folder"]) / f"joined-{lost}").exists():

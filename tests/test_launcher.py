@@ -58,8 +58,14 @@ def test_the_result_is_that_of_the_first_rank(tmp_path: Path) -> None:
         (["lose 1", "fail"], UsageError, "something is wrong"),
         (["lose 1", "wait for a signal"], TrainingError, "rank 1 (127.0.0.1:{1}) does not answer any more; the"),
         (["lose 1", "crash"], TrainingError, "rank 1 (127.0.0.1:{1}) failed: ZeroDivisionError: a bug ("),
+        (
+            ["wait for a signal", "lose someone"],
+            TrainingError,
+            "rank 0 (127.0.0.1:{0}) does not answer any more; the",
+        ),
+        (["lose someone", "lose someone"], TrainingError, "the connection between the processes is lost; the other"),
     ],
-    ids=["killed", "the first killed", "a user's mistake", "no answer", "a bug"],
+    ids=["killed", "the first killed", "a user's mistake", "no answer", "a bug", "silent", "the network"],
 )
 def test_a_rank_that_fails_ends_all_and_is_named_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: list[str], kind: type[MyXTTSError], message: str

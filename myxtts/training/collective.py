@@ -26,6 +26,7 @@ _LOST = (
     tf.errors.InternalError,
 )
 _TASK = re.compile(r"/task:(\d+)")
+_HEARTBEAT = "CoordinationService/Heartbeat"
 
 
 class Collective:
@@ -124,7 +125,10 @@ class Collective:
         try:
             yield
         except _LOST as error:
-            others = [int(found) for found in _TASK.findall(str(error)) if int(found) != self.rank]
+            named = [int(found) for found in _TASK.findall(str(error))]
+            if not named and _HEARTBEAT in str(error):
+                named = [0]  # which every rank tells that it is alive
+            others = [rank for rank in named if rank != self.rank]
             raise RankLostError(others[0] if others else None) from error
 
     def _sum(self, values: list[tf.Tensor]) -> Sequence[tf.Tensor]:

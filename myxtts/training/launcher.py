@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 from myxtts.child_program import child_command
 from myxtts.errors import MyXTTSError, TrainingError, UsageError
@@ -60,6 +60,10 @@ class _Child:
         return FAILED in self.told or LOST in self.told or (self.code is not None and not self.is_done)
 
 
+# What a rank has told, or None once it has ended and told everything.
+Events: TypeAlias = "queue.Queue[tuple[_Child, dict[str, Any] | None]]"
+
+
 def run_ranks(
     module: str, cluster: Cluster, task: Mapping[str, Any], folder: Path, start_timeout: float = START_TIMEOUT
 ) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def run_ranks(
     Raises:
         TrainingError: a rank failed or did not come; the message says which, and the others are ended.
     """
-    events: queue.Queue[tuple[_Child, dict[str, Any] | None]] = queue.Queue()
+    events: Events = queue.Queue()
     children: list[_Child] = []
     with _caught_signals() as signals:
         try:
@@ -95,7 +99,7 @@ def run_ranks(
 def _watch(
     children: list[_Child],
     cluster: Cluster,
-    events: queue.Queue[tuple[_Child, dict[str, Any] | None]],
+    events: Events,
     signals: list[int],
     start_timeout: float,
 ) -> dict[str, Any]:
@@ -104,15 +108,7 @@ def _watch(
     handled = 0
     have_come = False
     while True:
-        with suppress(queue.Empty):
-            wait = True
-            while True:
-                child, event = events.get(wait, _POLL)
-                wait = False
-                if event is None:
-                    child.code = child.process.wait()
-                else:
-                    child.told[event.pop("event")] = event
+        _take(events)
         if not have_come and all(JOINED in child.told for child in children):
             have_come = True
             processes = [f"rank {child.rank.number} is {child.told[JOINED]['process']}" for child in children]
@@ -130,7 +126,7 @@ def _watch(
             troubled_until = troubled_until or now + _SECONDS_TO_TELL
             killed = any(child.code is not None and child.code < 0 for child in children)
             if killed or now > troubled_until or all(child.code is not None for child in children):
-                _let_end(children)
+                _let_end(children, events)
                 for child in children:
                     if child.told.get(RESULT, {}).get("signal") is not None:
                         return child.told[RESULT]
@@ -144,7 +140,7 @@ def _start(
     rank: Rank,
     task: Mapping[str, Any],
     folder: Path,
-    events: queue.Queue[tuple[_Child, dict[str, Any] | None]],
+    events: Events,
 ) -> _Child:
     environment = dict(os.environ)
     if rank.of_machine > 1:
@@ -178,12 +174,24 @@ def _start(
     return child
 
 
-def _let_end(children: list[_Child]) -> None:
-    """Gives ranks that are about to end by themselves the time to do so."""
+def _take(events: Events) -> None:
+    """Notes what the ranks have told; waits a moment for the first of it."""
+    wait = True
+    with suppress(queue.Empty):
+        while True:
+            child, event = events.get(wait, _POLL)
+            wait = False
+            if event is None:
+                child.code = child.process.wait()
+            else:
+                child.told[event.pop("event")] = event
+
+
+def _let_end(children: list[_Child], events: Events) -> None:
+    """Gives ranks that are about to end by themselves the time to do so, and to tell why."""
     deadline = time.monotonic() + _SECONDS_TO_END
-    for child in children:
-        with suppress(subprocess.TimeoutExpired):
-            child.code = child.process.wait(max(0.0, deadline - time.monotonic()))
+    while time.monotonic() < deadline and any(child.code is None for child in children):
+        _take(events)
 
 
 def _trouble(children: list[_Child], cluster: Cluster) -> MyXTTSError:
@@ -204,7 +212,8 @@ def _trouble(children: list[_Child], cluster: Cluster) -> MyXTTSError:
             where = "" if child.log is None else f" ({child.log})"
             return TrainingError(f"{names.name(child.rank.number)} failed: {_last_line(child.log)}{where}; {again}")
     lost = [child.told[LOST]["rank"] for child in children if LOST in child.told]
-    known = [rank for rank in lost if rank is not None]
+    silent = [child.rank.number for child in children if child.code is None and LOST not in child.told]
+    known = [rank for rank in lost if rank is not None] or silent
     if not known:
         return TrainingError(f"the connection between the processes is lost; {again}")
     return TrainingError(f"{names.name(known[0])} does not answer any more; {again}")
