@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from test_train_resume import PATIENCE, PROGRAM, final_state, last_batch, require_same_run, wait_for
+from training_program import NEVER_LOST
 from training_samples import QUICK, data_folder
 
+from myxtts.training.cluster import LOST_TIMEOUT
 from myxtts.training.record_file import read_records
 from myxtts.training.run_folder import RunFolder, step_of
 
@@ -132,6 +134,7 @@ def test_a_signal_to_any_process_saves_a_killed_one_is_named_and_the_run_goes_on
 def train(python: str, data: Path, run: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs the command."""
     given = ["--data-path", str(data), "--checkpoint-dir", str(run), "--device=cpu", *QUICK, *options]
+    given.append(f"--lost-timeout={NEVER_LOST}")
     command = [python, "-m", "myxtts", "train", *given, "--set=enable_tensorboard=false"]
     return subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -202,7 +205,7 @@ def test_one_two_and_three_processes_give_the_same_weights(
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_each_of_three_processes_can_be_lost(start: Start, tmp_path: Path, number: signal.Signals, rank: int) -> None:
-    never = {"max_steps": 1_000_000, "save_every": 5, "validate_every": 1_000_000}
+    never = {"max_steps": 1_000_000, "save_every": 5, "validate_every": 1_000_000, "lost_timeout": LOST_TIMEOUT}
     run = start(tmp_path / "run", devices=3, **never)
     run.wait_for_batch(7)
     run.send(number, rank)

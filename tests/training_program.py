@@ -27,6 +27,9 @@ from myxtts.training.launcher import run_ranks
 from myxtts.training.progress import LoggingObserver, TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
 
+# A busy host keeps processes silent for longer than the 10 s that users have by default.
+NEVER_LOST = 600.0
+
 
 class KilledAt(LoggingObserver):
     """Kills this process when the losses of a step are known, whatever else is under way."""
@@ -62,13 +65,15 @@ def main() -> int:
     output.start_logging()
     data, run, changes = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     devices = changes.pop("devices", 1)
+    lost_timeout = changes.pop("lost_timeout", NEVER_LOST)
     try:
         if devices == 1:
             number = train(data, run, changes)
         else:
             run.mkdir(exist_ok=True)
             task = {"data": str(data), "run": str(run), "changes": changes}
-            number = run_ranks("training_rank", on_this_machine(devices), task, run)["signal"]
+            cluster = replace(on_this_machine(devices), lost_timeout=lost_timeout)
+            number = run_ranks("training_rank", cluster, task, run)["signal"]
     except MyXTTSError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -25,7 +25,7 @@ from myxtts.config.config import DataConfig, TrainingConfig, XTTSConfig
 from myxtts.config.resolve import ResolvedConfig
 from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
 from myxtts.errors import UsageError
-from myxtts.training.cluster import Cluster, find_cluster
+from myxtts.training.cluster import LOST_TIMEOUT, Cluster, find_cluster
 from myxtts.training.interruption import exit_code
 from myxtts.training.launcher import START_TIMEOUT, run_ranks
 from myxtts.training.run_folder import CONFIG, RunFolder
@@ -63,6 +63,9 @@ def train(
     start_timeout: Annotated[
         float, run_option(help="Seconds in which all processes that train together must have come.")
     ] = START_TIMEOUT,
+    lost_timeout: Annotated[
+        float, run_option(min=1, help="Seconds of silence after which one of these processes counts as lost.")
+    ] = LOST_TIMEOUT,
     data_service: Annotated[
         str | None,
         data_option(
@@ -83,7 +86,9 @@ def train(
     if resume and given.config is None and given.preset is None:
         given = replace(given, config=config_of_run(given.checkpoint_dir))
 
-    together = None if devices == 1 and cluster is None else find_cluster(devices, cluster)
+    together = None
+    if devices != 1 or cluster is not None:
+        together = replace(find_cluster(devices, cluster), lost_timeout=lost_timeout)
     initial: Checkpoint | None = None
 
     def check(resolved: XTTSConfig) -> None:

@@ -16,6 +16,7 @@ from myxtts.errors import TrainingError, UsageError
 
 TF_CONFIG, SLURM = "tf-config", "slurm"
 FIRST_PORT = 29400
+LOST_TIMEOUT = 10.0
 
 # Two jobs on a Slurm node must not meet: each has so many ports of its own, by its number.
 _PORTS_OF_JOB = 32
@@ -43,12 +44,14 @@ class Rank:
         addresses: `host:port` of every rank.
         on_machine: its number among the ranks of its machine, which is also its GPU.
         of_machine: how many those are.
+        lost_timeout: seconds of silence after which a rank counts as lost.
     """
 
     number: int
     addresses: tuple[str, ...]
     on_machine: int = 0
     of_machine: int = 1
+    lost_timeout: float = LOST_TIMEOUT
 
     def name(self, number: int) -> str:
         """What messages call a rank."""
@@ -63,17 +66,19 @@ class Cluster:
         addresses: `host:port` of every rank.
         here: the ranks to start on this machine.
         first_device: number on the machine of the first of them.
+        lost_timeout: seconds of silence after which a rank counts as lost.
     """
 
     addresses: tuple[str, ...]
     here: tuple[int, ...]
     first_device: int = 0
+    lost_timeout: float = LOST_TIMEOUT
 
     def ranks(self) -> list[Rank]:
         """The ranks to start here."""
         last = self.first_device + len(self.here)
         return [
-            Rank(number, self.addresses, device, last)
+            Rank(number, self.addresses, device, last, self.lost_timeout)
             for device, number in enumerate(self.here, start=self.first_device)
         ]
 

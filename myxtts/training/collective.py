@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+from tensorflow.python.eager import context
 
 from myxtts.errors import TrainingError
 from myxtts.training.cluster import Rank, RankLostError
@@ -49,7 +51,9 @@ class Collective:
             task_id=rank.number,
             rpc_layer="grpc",
         )
+        _notice_silence_after(rank)
         self._strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        self._strategy.extended._check_health_timeout = rank.lost_timeout
         self._sum_in_graph = tf.function(self._sum, autograph=False)
 
     @property
@@ -138,3 +142,14 @@ class Collective:
             return tf.distribute.get_replica_context().all_reduce("SUM", inputs)
 
         return self._strategy.run(reduce)
+
+
+def _notice_silence_after(rank: Rank) -> None:
+    """Sets how long a process may be silent. The strategy would set up the same service, with TensorFlow's 10 s: too
+    short for a machine that is suspended for a moment."""
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=int(1000 * rank.lost_timeout),
+        coordinated_jobs=[coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(rank.addresses))],
+    )
