@@ -65,6 +65,8 @@ def test_outputs_have_the_documented_shapes_and_types(decoder):
         "alignment": (clips, frames),
         "token_mask": (clips, tokens, 1),
         "frame_mask": (clips, frames, 1),
+        "tokens": (),
+        "frames": (),
     }
     assert outputs.alignment.dtype == outputs.durations.dtype == tf.int32
 

@@ -70,7 +70,7 @@ def test_a_share_of_a_batch_that_is_smaller_than_the_processes_is_empty() -> Non
 
 
 @pytest.mark.parametrize("decoder", ["regression", "flow"])
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["graph", "XLA"])
 def test_losses_and_gradients_of_the_shares_add_up_to_those_of_the_batch(
     data: Path, decoder: str, compiled: bool
 ) -> None:
