@@ -128,3 +128,14 @@ def program(path: Path, does: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@needs_espeak
+def test_speech_that_cannot_be_written_is_one_line(call_myxtts: Run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "said.wav").mkdir()
+    result = call_myxtts("say", "Hello.")
+    assert result.returncode == 2
+    assert "said.wav: cannot be written" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +17,9 @@ from myxtts.cli.output import emit
 from myxtts.cli.synthesize import check_wav_path, wav_file
 from myxtts.errors import TextError, UsageError
 from myxtts.models.shipped import STARTER
+
+if TYPE_CHECKING:
+    from myxtts.inference.xtts_inference import Synthesis
 
 # Programs that play a WAV file, of PipeWire, PulseAudio, ALSA, macOS and SoX.
 PLAYERS = (("pw-play",), ("paplay",), ("aplay", "-q"), ("afplay",), ("play", "-q"))
@@ -57,19 +60,10 @@ def say(
     voice = speaker.named_voice(spoken) if spoken in speaker.voices else None
     speech = speaker.synthesize(text, language=spoken, speed=speed, voice=voice)
 
-    written, player = output, None
-    if output is None:
-        with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / UNHEARD
-            with wav_file(made, speech.sample_rate) as file:
-                file.write(speech.audio)
-            player = _play(made)
-            if player is None:
-                written = UNHEARD
-                shutil.copyfile(made, UNHEARD)
-    else:
-        with wav_file(output, speech.sample_rate) as file:
-            file.write(speech.audio)
+    player = None if output is not None else _play(speech)
+    written = None if player is not None else output or UNHEARD
+    if written is not None:
+        _write(speech, written)
     result = {
         "seconds": round(speech.seconds, 3),
         "language": spoken,
@@ -85,16 +79,24 @@ def say(
     emit(result, render)
 
 
-def _play(path: Path) -> str | None:
-    """Plays a WAV file; returns the program that could, or None."""
-    for name, *options in PLAYERS:
-        program = shutil.which(name)
-        if program is None:
-            continue
-        try:
-            done = subprocess.run([program, *options, str(path)], capture_output=True, timeout=_LONGEST_PLAYING)
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0:
-            return name
+def _write(speech: Synthesis, path: Path) -> None:
+    with wav_file(path, speech.sample_rate) as file:
+        file.write(speech.audio)
+
+
+def _play(speech: Synthesis) -> str | None:
+    """Plays speech; returns the program that could, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / UNHEARD
+        _write(speech, path)
+        for name, *options in PLAYERS:
+            program = shutil.which(name)
+            if program is None:
+                continue
+            try:
+                done = subprocess.run([program, *options, str(path)], capture_output=True, timeout=_LONGEST_PLAYING)
+            except (OSError, subprocess.TimeoutExpired):
+                continue
+            if done.returncode == 0:
+                return name
     return None

@@ -50,7 +50,8 @@ def train(
     save_config: Annotated[Path | None, config_option(help="Write the configuration in effect to this file.")] = None,
     resume: Annotated[bool, run_option("--resume", help="Continue the run in the checkpoint folder.")] = False,
     init_from: Annotated[
-        Path | None, run_option(help="Start with the weights of this checkpoint, e.g. of another voice.")
+        Path | None,
+        run_option(help="Start with the weights of this checkpoint; `starter` is the shipped voice."),
     ] = None,
     vocoder: VocoderOption = "auto",
     devices: Annotated[
