@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -55,28 +55,19 @@ def main() -> None:
     vocoders = dict(one.split("=", 1) for one in given.vocoder) or {"auto": "auto"}
     settings = MelSettings()
 
-    held_out = _clips(given.data, given.sentences, held_out=True)
-    groups = {RECORDING: [_recording(clip, settings) for clip in held_out]}
+    held_out = clips_of(given.data, given.sentences, held_out=True)
+    groups = {RECORDING: [recording(clip, settings) for clip in held_out]}
     for name, choice in vocoders.items():
         vocode = create_vocoder(choice, settings)
         groups[f"recordings' mels, {name}"] = [
             clip._replace(audio=vocode(log_mel(clip.audio, settings))) for clip in groups[RECORDING]
         ]
     reference = held_out[0].audio_path if given.reference else None
-    texts = SENTENCES.read_text(encoding="utf-8").splitlines()[: given.sentences]
     for name, choice in vocoders.items():
-        speaker = XTTSInference(given.run, vocoder=choice)
-        groups[f"our voice, {name}"] = [
-            Speech(speaker.synthesize(text, reference).audio, speaker.sample_rate, text, VOICE, f"sentence {number}")
-            for number, text in enumerate(texts)
-        ]
-    compared = [_recording(clip, settings) for clip in _clips(given.data, COMPARED)]
-    for other in given.other:
-        clips = _clips(other, COMPARED)
-        compared += [_recording(clip, settings)._replace(speaker=other.name, text=None) for clip in clips]
+        groups[f"our voice, {name}"] = spoken_by(given.run, given.sentences, choice, reference)
 
-    found = JudgePanel.choose(given.judges).judge(groups, "en", compared)
-    print_table(f"{given.run}: {len(texts)} sentences", *found.table())
+    found = JudgePanel.choose(given.judges).judge(groups, "en", compared_with(given.data, given.other, settings))
+    print_table(f"{given.run}: {given.sentences} sentences", *found.table())
     figures = {name: group.figures for name, group in found.groups.items()}
     for name, values in figures.items():
         if name.startswith("our voice"):
@@ -86,14 +77,35 @@ def main() -> None:
     write_json(given.json, figures)
 
 
-def _clips(data: Path, most: int, held_out: bool = False) -> list[Clip]:
+def spoken_by(run: Path, sentences: int, vocoder: str = "auto", reference: Path | None = None) -> list[Speech]:
+    """The first sentences of `sentences_en.txt` in the voice of a checkpoint."""
+    speaker = XTTSInference(run, vocoder=vocoder)
+    texts = SENTENCES.read_text(encoding="utf-8").splitlines()[:sentences]
+    return [
+        Speech(speaker.synthesize(text, reference).audio, speaker.sample_rate, text, VOICE, f"sentence {number}")
+        for number, text in enumerate(texts)
+    ]
+
+
+def compared_with(data: Path, others: Sequence[Path], settings: MelSettings) -> list[Speech]:
+    """The recordings that similarity compares with: of the voice, and of other voices."""
+    compared = [recording(clip, settings) for clip in clips_of(data, COMPARED)]
+    for other in others:
+        clips = clips_of(other, COMPARED)
+        compared += [recording(clip, settings)._replace(speaker=other.name, text=None) for clip in clips]
+    return compared
+
+
+def clips_of(data: Path, most: int, held_out: bool = False) -> list[Clip]:
+    """At most so many clips of a data set, spread evenly; all of it, or what is not trained on."""
     metadata = LJSpeechDataset(None, XTTSConfig(data_path=str(data))).metadata
     rows = [*metadata.rows("val"), *metadata.rows("test")] if held_out else range(len(metadata.clips))
     stride = max(1, len(rows) // most)
     return [metadata.clips[row] for row in rows[::stride][:most]]
 
 
-def _recording(clip: Clip, settings: MelSettings) -> Speech:
+def recording(clip: Clip, settings: MelSettings) -> Speech:
+    """A clip as the judges hear it."""
     audio = read_audio(clip.audio_path, settings.sample_rate, clip.start, clip.duration)
     return Speech(audio, settings.sample_rate, clip.text, VOICE, clip.id)
 

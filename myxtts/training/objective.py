@@ -179,8 +179,10 @@ class SpeechObjective:
         self._phase = phase
 
     def copy(self) -> SpeechObjective:
-        """For validation: it stays in the first phase, so that losses can be compared throughout a run."""
-        return SpeechObjective(XTTS.from_config(self._speech.get_config()), self._config, self._total_steps)
+        """For validation: without the discriminator's losses, so that others can be compared throughout a run."""
+        copied = SpeechObjective(XTTS.from_config(self._speech.get_config()), self._config, self._total_steps)
+        copied._judged, copied.names = False, loss_names()
+        return copied
 
     def write(self, folder: Path, config: XTTSConfig, details: Mapping[str, Any]) -> None:
         write_model(folder, self._speech, config, details)

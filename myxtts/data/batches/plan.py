@@ -115,8 +115,7 @@ class BatchPlan:
     """The batches of a data set: their shapes, their number, and for any epoch their clips.
 
     Every clip that is not left out appears exactly once per epoch, or as often as `repeats` says, in a batch whose
-    shape holds it. Which
-    clips share a batch changes from epoch to epoch, the number of batches of each shape does not.
+    shape holds it. Which clips share a batch changes from epoch to epoch, how many batches have which shape does not.
 
     Example:
         >>> plan = BatchPlan([120, 480, 500, 130], [15, 60, 70, 20], batch_size=2, num_buckets=2)
@@ -178,14 +177,7 @@ class BatchPlan:
         repeats: npt.ArrayLike | None = None,
         buckets: tuple[Bucket, ...] | None = None,
     ) -> None:
-        if (batch_size is None) == (max_frames_per_batch is None):
-            raise ConfigError("Set either batch_size or max_frames_per_batch, one of the two.")
-        require_in_range("batch_size", batch_size, 1)
-        require_in_range("max_frames_per_batch", max_frames_per_batch, 1)
-        require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
-        require_in_range("max_mel_frames", max_mel_frames, 1)
-        require_in_range("max_tokens", max_tokens, 1)
-
+        check_plan_settings(batch_size, max_frames_per_batch, num_buckets, max_mel_frames, max_tokens)
         frames = checked_lengths("mel_lengths", mel_lengths)
         tokens = checked_lengths("token_lengths", token_lengths, size=len(frames))
         every_row = checked_rows(rows, size=len(frames))
@@ -359,6 +351,23 @@ def _fill_places(clips: np.ndarray, places: np.ndarray) -> np.ndarray:
     for place, clip, count in zip(first_place, first_clip, clips, strict=True):
         filled[place : place + count] = np.arange(clip, clip + count)
     return filled
+
+
+def check_plan_settings(
+    batch_size: int | None,
+    max_frames_per_batch: int | None,
+    num_buckets: int,
+    max_mel_frames: int | None,
+    max_tokens: int | None,
+) -> None:
+    """Raises ConfigError if a setting of a plan is out of range."""
+    if (batch_size is None) == (max_frames_per_batch is None):
+        raise ConfigError("Set either batch_size or max_frames_per_batch, one of the two.")
+    require_in_range("batch_size", batch_size, 1)
+    require_in_range("max_frames_per_batch", max_frames_per_batch, 1)
+    require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
+    require_in_range("max_mel_frames", max_mel_frames, 1)
+    require_in_range("max_tokens", max_tokens, 1)
 
 
 def require_in_range(name: str, value: int | None, least: int, most: int | None = None) -> None:

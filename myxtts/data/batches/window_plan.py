@@ -31,6 +31,7 @@ from myxtts.data.batches.plan import (
     EpochBatches,
     PlanDescription,
     apply_limits,
+    check_plan_settings,
     require_in_range,
 )
 
@@ -160,7 +161,7 @@ class WindowedPlan:
             "max_tokens": max_tokens,
             "long_clips": long_clips,
         }
-        BatchPlan([], [], **self._settings)  # type: ignore[arg-type] # its checks of the settings
+        check_plan_settings(batch_size, max_frames_per_batch, num_buckets, max_mel_frames, max_tokens)
         summary = summary or LengthSummary.of(
             windows, max_mel_frames=max_mel_frames, max_tokens=max_tokens, long_clips=long_clips
         )
