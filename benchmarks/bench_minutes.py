@@ -103,9 +103,10 @@ def _part(data: Path, work: Path, minutes: int) -> Path:
     for clip in clips:
         if seconds >= minutes * 60:
             break
-        seconds += soundfile.info(clip.audio_path).duration
-        (making / "wavs" / clip.audio_path.name).symlink_to(clip.audio_path.resolve())
-        lines.append(f"{clip.audio_path.stem}|{clip.text}|{clip.speaker}|en")
+        audio = Path(clip.audio_path).resolve()
+        seconds += soundfile.info(audio).duration
+        (making / "wavs" / audio.name).symlink_to(audio)
+        lines.append(f"{audio.stem}|{clip.text}|{clip.speaker}|en")
     (making / "metadata.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return making.rename(part)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,13 @@ def usable_cpu_numbers() -> frozenset[int]:
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))
+
+
+def cpu_features(information: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name and the instructions that it knows, as the system describes them."""
+    described = (_read(information) or "").splitlines()
+    lines = {line for line in described if line.startswith(("model name", "flags", "Features"))}
+    return "\n".join(sorted(lines)) or f"{platform.machine()} {platform.processor()}"
 
 
 def cgroup_cpu_quota(root: Path = CGROUP_ROOT, membership: Path = Path("/proc/self/cgroup")) -> float | None:

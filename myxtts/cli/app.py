@@ -99,8 +99,9 @@ def _program(
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the program and exits. A user's mistake prints one to three lines, never a traceback."""
-    # Hides TensorFlow's start-up messages, unless the user has set the level.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Hides TensorFlow's messages, unless the user has set the level: those at its start, and complaints where nothing
+    # is wrong (a compiled program that is read is tried as text first). What fails raises an error as well.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     output.start_logging()
     sys.exit(_run(arguments))
 

@@ -16,9 +16,10 @@ from myxtts.cli.options import ConfigOptions
 from myxtts.cli.output import say
 from myxtts.config.resolve import ResolvedConfig, preset_for
 from myxtts.errors import TrainingError
+from myxtts.training.compilation_cache import use_compilation_cache
 
 if TYPE_CHECKING:
-    from myxtts.config.config import XTTSConfig
+    from myxtts.config.config import TrainingConfig, XTTSConfig
     from myxtts.data.ljspeech import LJSpeechDataset
 
 
@@ -51,7 +52,7 @@ def resolve_for_machine(
     if check is not None:
         check(resolved.config)
 
-    start_tensorflow()
+    start_tensorflow(resolved.config.training)
     from myxtts.training.device import usable_gpus
 
     device = resolved.config.training.device
@@ -62,13 +63,20 @@ def resolve_for_machine(
     return MachineConfig(resolved.config, resolved.sources, dataset)
 
 
-def start_tensorflow() -> None:
+def start_tensorflow(training: TrainingConfig | None = None) -> None:
     """Imports TensorFlow and finds its devices; shows what it prints meanwhile only if that fails.
 
     Its first lines (`absl::InitializeLog`, missing CUDA drivers) come from C++ and cannot be switched off. If a GPU
     cannot be used, the commands themselves say so, and what to do.
+
+    Args:
+        training: of a command that trains: whether what it compiles is kept.
     """
-    if "tensorflow" in sys.modules or os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
+    if "tensorflow" in sys.modules:
+        return
+    if training is not None and training.compilation_cache:
+        use_compilation_cache()
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
         return
     sys.stderr.flush()
     stderr = os.dup(2)

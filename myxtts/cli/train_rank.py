@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     output.start_logging()
     run_rank(_train)
 
 
 def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tuple[dict[str, Any], int | None]:
     output.set_format(as_json=False, quiet=task["quiet"])
-    start_tensorflow()
+    config = XTTSConfig(**task["config"])
+    start_tensorflow(config.training)
     from myxtts.audio.mel import MelSettings
     from myxtts.data.ljspeech import LJSpeechDataset
     from myxtts.inference.vocoder import create_vocoder
     from myxtts.training.trainer import XTTSTrainer
 
-    config = XTTSConfig(**task["config"])
     with TrainingDisplay() as display:
         trainer = XTTSTrainer(config, resume=task["resume"], init_from=task["init_from"], observer=display, rank=rank)
         joined()

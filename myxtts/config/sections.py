@@ -421,6 +421,9 @@ class TrainingConfig(Section):
     )
     enable_graph_mode: bool = Field(True, description="Compile the step into a graph; false: only for debugging")
     enable_xla_compilation: bool = Field(True, description="Compile the step with XLA")
+    compilation_cache: bool = Field(
+        True, description="Keep what XLA compiles in the user's cache folder, so that later runs begin sooner"
+    )
     enable_eager_debug: bool = Field(False, description="Run the step eagerly, line by line; only for debugging")
     mixed_precision: Literal["auto", "off", "float16", "bfloat16"] = Field(
         "auto",

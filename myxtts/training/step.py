@@ -49,11 +49,12 @@ class StepResult(NamedTuple):
 
 
 class _Gradient(NamedTuple):
+    """What the update takes. Nothing of it has a batch's shape, or the update would be compiled for every shape."""
+
     gradients: list[tf.Tensor]  # of the loss, as vectors, scaled if the optimizer scales it
     losses: tf.Tensor  # [L], the total first
     clips: tf.Tensor
     frames: tf.Tensor
-    durations: tf.Tensor  # [B, T]
 
 
 @dataclass(frozen=True)
@@ -178,18 +179,18 @@ class TrainingStep:
 
     def _compile(self) -> Callable[..., StepResult]:
         """The step, run as the configuration says: eagerly, or as a graph that is traced once for all shapes."""
-        gradient: Callable[[Batch], _Gradient] = self._gradient
+        gradient: Callable[[Batch], tuple[_Gradient, tf.Tensor]] = self._gradient
         update: Callable[[_Gradient], tf.Tensor] = self._update
         signature: list[Any] = [self._spec]
         if self._collective is not None:
             signature.append(tf.TensorSpec([self._collective.ranks, REPORTED]))
 
         def step(batch: Batch, report: tf.Tensor | None = None) -> StepResult:
-            computed = gradient(batch)
+            computed, durations = gradient(batch)
             if self._collective is None:
-                return StepResult(update(computed), computed.durations)
+                return StepResult(update(computed), durations)
             summed, told = _sum(computed, report, self._collective)
-            return StepResult(tf.concat([update(summed), told], axis=0), computed.durations)
+            return StepResult(tf.concat([update(summed), told], axis=0), durations)
 
         if self._training.enable_eager_debug or not self._training.enable_graph_mode:
             return step
@@ -198,7 +199,8 @@ class TrainingStep:
             update = tf.function(update, jit_compile=True, autograph=False)
         return tf.function(step, input_signature=signature, autograph=False)
 
-    def _gradient(self, batch: Batch) -> _Gradient:
+    def _gradient(self, batch: Batch) -> tuple[_Gradient, tf.Tensor]:
+        """The gradient, and the durations [B, T] of the alignment that it was computed for."""
         if self._known_alignments is not None:
             batch = {**batch, "durations": self._known_alignments(batch["index"], batch["tokens"])}
         seed = tf.stack([self._seed, tf.cast(self._batches.read_value() % 2**31, tf.int32)])
@@ -211,13 +213,8 @@ class TrainingStep:
             for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True)
         }
         gradients = [of_weight.get(id(weight)) for weight in self.objective.model.trainable_variables]
-        return _Gradient(
-            self.weights.flatten(gradients),
-            tf.stack(list(found.losses.values())),
-            found.clips,
-            found.frames,
-            found.durations,
-        )
+        losses = tf.stack(list(found.losses.values()))
+        return _Gradient(self.weights.flatten(gradients), losses, found.clips, found.frames), found.durations
 
     def _update(self, gradient: _Gradient) -> tf.Tensor:
         """Moves the weights and counts; returns the step's `completion`."""

@@ -183,14 +183,14 @@ def cache_folders(config: DataConfig) -> list[tuple[Path, str | None]]:
         return [(Path(os.path.abspath(os.path.expanduser(config.cache_dir))), root)]
     return [
         (Path(os.path.abspath(config.dataset_folder)) / FOLDER_IN_DATA_SET, None),
-        (user_cache_folder(), root),
+        (user_cache_folder(FOLDER_IN_DATA_SET), root),
     ]
 
 
-def user_cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/myxtts/cached_features`, with `~/.cache` where the variable is not set."""
+def user_cache_folder(name: str) -> Path:
+    """`$XDG_CACHE_HOME/myxtts/NAME`, with `~/.cache` where the variable is not set."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "myxtts" / FOLDER_IN_DATA_SET
+    return Path(base) / "myxtts" / name
 
 
 def settings_of(
