@@ -77,7 +77,7 @@ def main() -> None:
     write_json(given.json, figures)
 
 
-def spoken_by(run: Path, sentences: int, vocoder: str = "auto", reference: Path | None = None) -> list[Speech]:
+def spoken_by(run: Path, sentences: int, vocoder: str = "auto", reference: str | Path | None = None) -> list[Speech]:
     """The first sentences of `sentences_en.txt` in the voice of a checkpoint."""
     speaker = XTTSInference(run, vocoder=vocoder)
     texts = SENTENCES.read_text(encoding="utf-8").splitlines()[:sentences]

@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/bench_startup.py [DATA] [--steps 30] [--json startup.json]
 
 The program is started as a user starts it, in a process of its own; seconds count from there, imports included. The
-store is there already. `new` compiles everything and keeps it, `again` is another run that finds it, `resumed` goes on
-with a run. `without` compiles as if nothing were ever kept. All runs have batches of the same shapes, in the same order.
+store is there already. `new` compiles everything and keeps it, `again` is another run that finds it, `resumed` goes
+on with a run. `without` compiles as if nothing were ever kept. The batches of all runs have the same shapes.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 TensorFlow writes and reads the programs itself; where, has to be said before it is imported. A program belongs to the
 processor, the GPUs and the version of TensorFlow that it was compiled with, so each of these has a folder of its own:
 a home folder may be shared by machines. What makes a program another one (its graph, its shapes) is in the names of
-TensorFlow's files. A file that breaks off, as after a power cut, would end every run that reads it, with an error like
-that at the end of the data; such files are deleted at the start.
+TensorFlow's files. A file that breaks off, as after a power cut, would end every run that reads it, and its error is
+the one of data that end; such files are deleted at the start.
 """
 
 from __future__ import annotations
