@@ -15,6 +15,7 @@ from myxtts.cli.machine_config import start_tensorflow
 from myxtts.cli.options import VocoderOption, VoiceOption, command
 from myxtts.cli.output import emit, say
 from myxtts.errors import TextError, UsageError
+from myxtts.text.encoding import as_utf8
 
 if TYPE_CHECKING:
     from myxtts.inference.xtts_inference import Utterance
@@ -160,15 +161,15 @@ def _given_text(text: str | None, text_file: Path | None) -> str:
 
 
 def read_text_file(path: Path) -> str:
-    """The text of a file in UTF-8.
+    """The text of a file in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
         TextError: the file cannot be read, is not text, or has no text in it.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = as_utf8(path.read_bytes()).decode()
     except UnicodeDecodeError as error:
-        raise TextError(f"{path}: not text (byte {error.start} is not UTF-8)") from None
+        raise TextError(f"{path}: not text (byte {error.start + 1} is not UTF-8); save it as UTF-8") from None
     except OSError as error:
         raise TextError(f"{path}: cannot be read ({error.strerror})") from None
     if not text.strip():
