@@ -4,8 +4,12 @@ Each is shown as one to three lines without a traceback: what is wrong, where (f
 and what to do. An exception of any other type is a bug in MyXTTS.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# What an `OSError` has as its number where the disk is full, or as much of it as the user may have.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _TRAIN_PACKAGES = ("tensorflow", "keras", "tensorboard", "scipy")
 

@@ -234,6 +234,43 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         XTTSConfig().to_yaml(tmp_path / "no" / "such" / "folder.yaml")
 
 
+# Runs of earlier versions
+
+
+def saved_without(folder: Path, key: str) -> XTTSConfig:
+    """The configuration of a run that was saved before a key existed."""
+    XTTSConfig(max_steps=5000).to_yaml(folder / "whole.yaml")
+    lines = (folder / "whole.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+    return XTTSConfig.from_yaml(write(folder, "".join(line for line in lines if not line.startswith(f"  {key}:"))))
+
+
+def test_a_key_that_a_run_was_begun_without_changes_nothing_for_it(tmp_path: Path) -> None:
+    saved = saved_without(tmp_path, "mel_adversarial_share")
+    now = XTTSConfig(max_steps=6000)
+    begun, changed = now.as_begun(saved)
+    assert changed == {"mel_adversarial_share": 0}
+    assert begun.training.mel_adversarial_share == 0
+    assert begun.training.max_steps == 6000
+    assert now.training.mel_adversarial_share > 0
+
+
+def test_a_value_that_is_given_for_such_a_run_is_kept(tmp_path: Path) -> None:
+    given = XTTSConfig(mel_adversarial_share=0.25)
+    assert given.as_begun(saved_without(tmp_path, "mel_adversarial_share")) == (given, {})
+
+
+def test_a_run_that_was_begun_with_a_key_keeps_its_default(tmp_path: Path) -> None:
+    XTTSConfig().to_yaml(tmp_path / "config.yaml")
+    assert XTTSConfig().as_begun(XTTSConfig.from_yaml(tmp_path / "config.yaml")) == (XTTSConfig(), {})
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_what_a_key_meant_before_it_existed_is_another_valid_value(name: str) -> None:
+    section = SECTIONS[name]
+    for key, value in section.before.items():
+        assert getattr(section(**{key: value}), key) != section.model_fields[key].default
+
+
 # Layers
 
 

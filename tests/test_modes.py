@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import shutil
@@ -14,6 +15,7 @@ from myxtts.data.modes import prepare
 from myxtts.data.precompute import precompute
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.format import INDEX_FILE
+from myxtts.data.store.target import fingerprint
 from myxtts.errors import DataError, StoreError
 
 
@@ -280,6 +282,19 @@ def test_the_clips_of_runtime_mode_are_looked_at_once(corpus, caplog):
     (said,) = warnings_of(caplog)
     assert said.startswith("1 clips are left out: ")
     assert "clip-4.wav" in said
+
+
+@pytest.mark.parametrize(("language", "same"), [("en", True), ("fa", False)])
+def test_a_run_begun_before_persian_was_read_by_the_sentence_has_the_same_batches_unless_it_is_persian(
+    corpus, language, same
+):
+    prepared = prepare(configure(corpus, preprocessing_mode="runtime", language=language))
+    text = {"text_symbols": "phonemes", "normalizer": 1}
+    before = fingerprint({"mel": {}, "text": text, "data": {}})
+    now = {"mel": {}, "text": text | {"persian_reading": 1}, "data": {}}
+    resumed = dataclasses.replace(prepared, stands_for=now, source_of_run=before)
+    assert resumed.plan_source == (before if same else fingerprint(now))
+    assert dataclasses.replace(resumed, source_of_run="another").plan_source == fingerprint(now)
 
 
 def test_the_report_tells_mode_size_reused_and_rebuilt(corpus):

@@ -40,7 +40,7 @@ from myxtts.cli import (
     verify_cache,
     vocoder,
 )
-from myxtts.errors import MyXTTSError, needing_train_extra
+from myxtts.errors import NO_ROOM, MyXTTSError, needing_train_extra
 
 INTERRUPTED = 130
 
@@ -120,6 +120,11 @@ def _run(arguments: list[str] | None) -> int:
         # The reader closed the pipe. Python would try to flush to it on exit, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # A command that writes says which file; this is for what none of them expects.
+        if error.errno not in NO_ROOM:
+            raise
+        return _fail(f"{error.filename or 'a file cannot be written'}: {error.strerror}; make room on the disk", 1)
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return int(code or 0)

@@ -55,7 +55,10 @@ def export(
     start_tensorflow()
     from myxtts.export.export import export_voice
 
-    agreement = export_voice(read, output, options, say)
+    try:
+        agreement = export_voice(read, output, options, say)
+    except OSError as error:
+        raise UsageError(f"{error.filename or output}: cannot be written ({error.strerror})") from None
     size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
     result = {
         "output": str(output),

@@ -80,8 +80,8 @@ def say(
 
 
 def _write(speech: Synthesis, path: Path) -> None:
-    with wav_file(path, speech.sample_rate) as file:
-        file.write(speech.audio)
+    with wav_file(path, speech.sample_rate) as write:
+        write(speech.audio)
 
 
 def _play(speech: Synthesis) -> str | None:

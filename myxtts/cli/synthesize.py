@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import wave
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,11 @@ from myxtts.cli.machine_config import start_tensorflow
 from myxtts.cli.options import VocoderOption, VoiceOption, command
 from myxtts.cli.output import emit, say
 from myxtts.errors import TextError, UsageError
+from myxtts.text.encoding import as_utf8
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from myxtts.inference.xtts_inference import Utterance
 
 
@@ -160,15 +164,15 @@ def _given_text(text: str | None, text_file: Path | None) -> str:
 
 
 def read_text_file(path: Path) -> str:
-    """The text of a file in UTF-8.
+    """The text of a file in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
         TextError: the file cannot be read, is not text, or has no text in it.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = as_utf8(path.read_bytes()).decode()
     except UnicodeDecodeError as error:
-        raise TextError(f"{path}: not text (byte {error.start} is not UTF-8)") from None
+        raise TextError(f"{path}: not text (byte {error.start + 1} is not UTF-8); save it as UTF-8") from None
     except OSError as error:
         raise TextError(f"{path}: cannot be read ({error.strerror})") from None
     if not text.strip():
@@ -200,29 +204,33 @@ def check_wav_path(path: Path) -> None:
 
 
 @contextmanager
-def wav_file(path: Path, sample_rate: int) -> Iterator[Any]:
-    """A WAV file of 16 bits and one channel to write samples to.
+def wav_file(path: Path, sample_rate: int) -> Iterator[Callable[[np.ndarray], None]]:
+    """Writes a WAV file of 16 bits and one channel: what it gives is called with float32 samples, piece after piece.
 
     Raises:
         UsageError: it cannot be written.
     """
-    import soundfile
+    from myxtts.audio.reading import to_pcm16
 
+    # Not by libsndfile, which says "System error" of a full disk.
     try:
-        with soundfile.SoundFile(path, "w", sample_rate, 1, "PCM_16", format="WAV") as file:
-            yield file
-    except soundfile.LibsndfileError as error:
-        raise UsageError(f"{path}: cannot be written ({error.error_string.rstrip('.')})") from None
+        with open(path, "wb") as raw, wave.open(raw, "wb") as file:
+            file.setparams((1, 2, sample_rate, 0, "NONE", ""))
+
+            def write(audio: np.ndarray) -> None:
+                file.writeframes(to_pcm16(audio).astype("<i2").tobytes())
+                raw.flush()
+
+            yield write
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _write(path: Path, utterances: Any, sample_rate: int) -> list[Utterance]:
     written = []
-    with wav_file(path, sample_rate) as file:
+    with wav_file(path, sample_rate) as write:
         for utterance in utterances:
-            file.write(utterance.audio)
-            file.flush()
+            write(utterance.audio)
             written.append(utterance)
             say(f"{len(utterance.audio) / sample_rate:6.1f} s  {utterance.text}")
     return written

@@ -43,9 +43,9 @@ def vocode(
     opened = create_vocoder(vocoder, settings)
 
     began, samples = time.perf_counter(), 0
-    with wav_file(output, settings.sample_rate) as file:
+    with wav_file(output, settings.sample_rate) as write:
         for piece in opened.stream(mel, WHOLE_CHUNK):
-            file.write(piece)
+            write(piece)
             samples += len(piece)
     compute, seconds = time.perf_counter() - began, samples / settings.sample_rate
     result = {

@@ -141,6 +141,30 @@ class XTTSConfig(BaseModel):
         except ValidationError as error:
             raise to_config_error(error, source=document.locate) from None
 
+    def as_begun(self, saved: XTTSConfig) -> tuple[XTTSConfig, dict[str, Any]]:
+        """This configuration for a run that was begun before some keys existed.
+
+        Args:
+            saved: what the run has written, which was every key of its time.
+
+        Returns:
+            The configuration, in which a later key that has its default has the value that changes nothing for the
+            run; and these values by key.
+        """
+        sections: dict[str, Section] = {}
+        changed: dict[str, Any] = {}
+        for name, kind in SECTIONS.items():
+            section, written = getattr(self, name), getattr(saved, name).model_fields_set
+            later = {
+                key: value
+                for key, value in kind.before.items()
+                if key not in written and getattr(section, key) == kind.model_fields[key].default
+            }
+            if later:
+                sections[name] = section.model_copy(update=later)
+                changed |= later
+        return self.model_copy(update=sections), changed
+
     def to_yaml(self, path: str | Path) -> None:
         """Writes the configuration to `path`, with the description of each key as a comment."""
         write_text(path, render_yaml(self, SECTIONS))

@@ -57,6 +57,7 @@ class Section(BaseModel):
     title: ClassVar[str]
     aliases: ClassVar[dict[str, str]] = {}  # other names of keys
     obsolete: ClassVar[dict[str, str]] = {}  # keys that no longer have an effect, and why
+    before: ClassVar[dict[str, Any]] = {}  # keys that came later, and the value that changes nothing
 
     @model_validator(mode="before")
     @classmethod
@@ -400,6 +401,7 @@ class TrainingConfig(Section):
     """Training."""
 
     title: ClassVar[str] = "training"
+    before: ClassVar[dict[str, Any]] = {"mel_adversarial_share": 0.0}
 
     epochs: Int = Field(1000, ge=1, description="Passes over the training clips")
     max_steps: Int | None = Field(

@@ -55,7 +55,7 @@ def read_yaml(path: str | Path) -> Document:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not text (byte {error.start} is not UTF-8)") from None
+        raise ConfigError(f"{path}: not text (byte {error.start + 1} is not UTF-8); save it as UTF-8") from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)

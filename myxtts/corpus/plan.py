@@ -11,6 +11,7 @@ from pathlib import Path
 from myxtts.corpus.sentences import sentences
 from myxtts.corpus.voices import SpeakerVoice, first_voices
 from myxtts.errors import DataError, UsageError
+from myxtts.text.encoding import as_utf8
 
 DEFAULT_CLIPS = 200
 _SHOWN = 3  # wrong lines that an error message shows
@@ -104,13 +105,15 @@ def plan_corpus(settings: CorpusSettings) -> list[PlannedClip]:
 
 def _read_text_file(path: str | os.PathLike[str]) -> list[str]:
     try:
-        data = Path(path).read_bytes()
+        data = as_utf8(Path(path).read_bytes())
     except OSError as error:
         raise DataError(f"{os.fspath(path)}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise DataError(f"{os.fspath(path)}: is not whole UTF-16; save it as UTF-8") from None
     lines, wrong = [], []
     for number, raw in enumerate(data.splitlines(), start=1):
         try:
-            line = " ".join(raw.decode("utf-8-sig" if number == 1 else "utf-8").split())
+            line = " ".join(raw.decode().split())
         except UnicodeDecodeError:
             wrong.append(f"{os.fspath(path)}:{number}: not UTF-8")
             continue

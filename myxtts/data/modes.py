@@ -57,6 +57,7 @@ class PreparedData:
         precomputed: what making the store took, or None.
         building: in mode `runtime`, the build of the store that is to take over, or None.
         stands_for: in mode `runtime`, settings of the store whose batches are given, bit for bit, or None.
+        source_of_run: `plan_source` as a run that is continued has it; it is kept if it means the same.
     """
 
     mode: Literal["precompute", "runtime"]
@@ -67,6 +68,7 @@ class PreparedData:
     precomputed: PrecomputeResult | None = None
     building: BackgroundBuild | None = None
     stands_for: Settings | None = None
+    source_of_run: str = ""
 
     @property
     def plan_source(self) -> str:
@@ -75,7 +77,13 @@ class PreparedData:
         if settings is None:
             return "runtime"
         # Not the store's own: a column that batches do not have should not keep a run from being continued.
-        return fingerprint({section: settings[section] for section in ("mel", "text", "data")})
+        sections = {section: settings[section] for section in ("mel", "text", "data")}
+        names = [fingerprint(sections)]
+        if not any(code.partition("-")[0] == "fa" for code in self.metadata.languages):
+            # Runs of version 0.1.0 did not say how Persian is read.
+            text = {key: value for key, value in sections["text"].items() if key != "persian_reading"}
+            names.append(fingerprint(sections | {"text": text}))
+        return self.source_of_run if self.source_of_run in names else names[0]
 
     @cached_property
     def runtime_clips(self) -> tuple[RuntimeClips, Metadata]:

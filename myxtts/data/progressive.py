@@ -49,6 +49,8 @@ def batches_of_run(
     Raises:
         DataError: no clip of a split can be used.
     """
+    if position is not None:
+        prepared = replace(prepared, source_of_run=position.plan.source)
     batches = [BatchSource.build(prepared, config, split) for split in _SPLITS]
     if prepared.building is not None:
         say(f"features are computed while training: {prepared.reason}")
@@ -58,6 +60,7 @@ def batches_of_run(
         # It may have been begun without the store, whose clips then turned out to be others.
         settings = prepared.store.manifest.settings
         before = PreparedData("runtime", "the store has other clips", dataset.metadata, config, stands_for=settings)
+        before = replace(before, source_of_run=prepared.source_of_run)
         computed = BatchSource.build(before, config, "train")
         if computed.plan.hash == position.plan.hash:
             say("features are computed while training: the store gives other batches than this run was begun with")
@@ -101,7 +104,8 @@ class StoreToCome:
             return None
         try:
             if self._complete is None:
-                self._complete = prepare(self._prepared.config, self._prepared.metadata)
+                complete = prepare(self._prepared.config, self._prepared.metadata)
+                self._complete = replace(complete, source_of_run=self._prepared.source_of_run)
             stored = BatchSource.build(self._complete, runtime.config, split)
         except MyXTTSError as error:
             self.say(f"features are computed while training: {str(error).splitlines()[0]}")

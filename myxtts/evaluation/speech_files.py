@@ -16,6 +16,7 @@ from myxtts.data.clips.metadata import read_metadata
 from myxtts.data.clips.metadata_file import read_metadata_file
 from myxtts.errors import DataError, TextError
 from myxtts.evaluation.judges import Speech
+from myxtts.text.encoding import as_utf8
 
 METADATA = "metadata.csv"
 _SUFFIXES = {f".{name.lower()}" for name in soundfile.available_formats()} | {".opus"}
@@ -104,7 +105,7 @@ def _with_text(path: Path, texts: Mapping[str, SpeechFile]) -> SpeechFile:
         return SpeechFile(str(path), known.id, known.text, known.speaker, known.language)
     beside = path.with_suffix(".txt")
     try:
-        text = beside.read_text(encoding="utf-8-sig").strip() if beside.is_file() else None
+        text = as_utf8(beside.read_bytes()).decode().strip() if beside.is_file() else None
     except (OSError, UnicodeDecodeError):
         raise TextError(f"{beside}: cannot be read as UTF-8 text") from None
     return SpeechFile(str(path), path.stem, text or None)

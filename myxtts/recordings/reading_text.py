@@ -7,6 +7,7 @@ from pathlib import Path
 
 from myxtts.errors import DataError
 from myxtts.inference.sentences import split_sentences
+from myxtts.text.encoding import as_utf8
 
 # A sentence that is longer is cut at a clause, so that clips stay under about 15 seconds.
 _LONGEST_CHARACTERS = 200
@@ -17,19 +18,19 @@ def read_sentences(path: Path, lines: bool) -> list[str]:
     """The text in pieces, in order; together they are all of it.
 
     Args:
-        path: of a file in UTF-8.
+        path: of a file in UTF-8, or in UTF-16 with a byte order mark.
         lines: every line is one piece; otherwise sentences are, and single line breaks are spaces.
 
     Raises:
         DataError: the file cannot be read, is not UTF-8, or has no words.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = as_utf8(path.read_bytes()).decode()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}:{line}: not UTF-8") from error
+        raise DataError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from error
     if lines:
         sentences = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     else:

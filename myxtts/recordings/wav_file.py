@@ -20,8 +20,17 @@ def wav_bytes(audio: np.ndarray, rate: int) -> bytes:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """A file that appears whole, by rename; its folder is made where it is missing."""
+    """A file that appears whole, by rename; its folder is made where it is missing.
+
+    Raises:
+        OSError: it cannot be written; its `filename` is always set.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")  # its own name: two processes may write the same file
-    part.write_bytes(content)
-    os.replace(part, path)
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        error.filename = str(path)
+        raise

@@ -14,6 +14,7 @@ from pathlib import Path
 import xxhash
 
 from myxtts.errors import TextError
+from myxtts.text.encoding import as_utf8
 from myxtts.text.ipa import canonical_ipa
 from myxtts.text.normalization import INLINE_IPA, normalize
 from myxtts.text.symbols import PHONEME_IDS
@@ -64,11 +65,11 @@ class Lexicon:
         self.path = path
         try:
             content = path.read_bytes()
-            text = content.decode("utf-8-sig")
+            text = as_utf8(content).decode()
         except OSError as error:
             raise TextError(f"lexicon {path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise TextError(f"lexicon {path} is not UTF-8 (byte {error.start})") from error
+            raise TextError(f"lexicon {path} is not UTF-8 (byte {error.start + 1}); save it as UTF-8") from error
         self.content_hash = xxhash.xxh3_64_hexdigest(content)
         self._words: dict[str, str] = {}
         self._readings: dict[str, list[Reading]] = {}

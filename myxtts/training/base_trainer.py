@@ -102,6 +102,10 @@ class Trainer:
             if found is not None:
                 checkpoint, self._restored = found
                 _require_same(checkpoint, config)
+                self.config, later = config.as_begun(checkpoint.config)
+                if later:
+                    values = ", ".join(f"{key} is {value:g}" for key, value in later.items())
+                    self.observer.message(f"a run that was begun by an earlier version: {values}, as it was then")
             elif init_from is not None:
                 checkpoint = as_checkpoint(init_from, kind)
                 _require_same(checkpoint, config)

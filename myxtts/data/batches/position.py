@@ -87,7 +87,7 @@ class Position:
         raise DataError(
             f"Cannot continue at epoch {self.epoch}, step {self.step}: the batches are no longer the same.\n"
             f"Changed: {'; '.join(changes)}.\n"
-            "Restore what changed, or start without the saved position."
+            "Restore what changed, or begin a new run with the weights of this one (--init-from)."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,13 +6,13 @@ system. A file whose name ends in `.gz` is decompressed.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import zlib
 from pathlib import Path
 
 from myxtts.data.clips import Problem
 from myxtts.errors import DataError
+from myxtts.text.encoding import as_utf8
 
 
 def read_lines(path: str, problems: list[Problem], first_bytes: int | None = None) -> list[tuple[int, str]]:
@@ -29,16 +29,17 @@ def read_lines(path: str, problems: list[Problem], first_bytes: int | None = Non
     """
     data = _read(path, -1 if first_bytes is None else first_bytes)
     cut = first_bytes is not None and len(data) == first_bytes
-    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
-        if data.startswith(mark):
-            data = _as_utf8(path, data[len(mark) :], encoding, cut)
-    found = data.removeprefix(codecs.BOM_UTF8).splitlines()
+    try:
+        found = as_utf8(data, cut).splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: is not whole UTF-16, wrong at byte {error.start + 1:,}; save it as UTF-8") from None
     lines = []
     for number, raw in enumerate(found[:-1] if cut and len(found) > 1 else found, start=1):
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            message = f"not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line"
+            where = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line"
+            message = f"not UTF-8: {where}; save the file as UTF-8"
             problems.append(Problem("undecodable-text", message, path, number))
             continue
         if text.strip():
@@ -54,11 +55,3 @@ def _read(path: str, size: int) -> bytes:
         raise DataError(f"{path}: is not a whole gzip file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _as_utf8(path: str, data: bytes, encoding: str, cut: bool) -> bytes:
-    try:
-        # Half a character at the end belongs to the cut.
-        return codecs.getincrementaldecoder(encoding)().decode(data, final=not cut).encode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not whole UTF-16, wrong at byte {error.start + 3:,}; save it as UTF-8") from None

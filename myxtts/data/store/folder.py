@@ -35,7 +35,7 @@ from typing import BinaryIO
 
 from myxtts.data.store.feature_store import POINTER_FILE, VERSION_NAME, read_pointer
 from myxtts.data.store.format import DATA_SUFFIX, INDEX_SUFFIX, MANIFEST_FILE
-from myxtts.errors import StoreError
+from myxtts.errors import NO_ROOM, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +44,6 @@ BUILDING = "building"
 SALVAGE = "salvage"
 SHARDS = "shards"
 _POLL_SECONDS = 0.1
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class StorageError(StoreError):
@@ -255,7 +253,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 def disk_error(error: OSError, path: Path) -> StorageError:
     """The line for one refusal."""
     reason = error.strerror or str(error)
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return StorageError(
             f"{path}: {reason}. What was there before is untouched and what was computed is kept:\n"
             "make room and run the same command again, or choose another folder with --cache-dir"

@@ -36,6 +36,8 @@ LAYOUTS: dict[str, Layout] = {
 _ONLY_IN_THE_FOLDER_ITSELF = (M_AILABS.name, LIBRITTS.name, TEXT_FILES.name)  # which look further down by themselves
 _LANGUAGE_FOLDER = re.compile(r"([a-z]{2})(?:[_-][A-Z]{2})?")
 _SHOWN = 5
+# The folders of features that TensorFlowTTS's preprocessing makes, for training and for validation.
+_DUMP_SETS, _DUMP_FEATURES = ("train", "valid"), ("ids", "raw-feats")
 
 
 def find_sets(path: str, wavs_dir: str, layout: str = "auto") -> list[ClipSet]:
@@ -65,6 +67,11 @@ def find_sets(path: str, wavs_dir: str, layout: str = "auto") -> list[ClipSet]:
     found = list(TEXT_FILES.find(folder)) if TEXT_FILES in tried else []
     if found:
         return found
+    if _is_dump(folder):
+        raise DataError(
+            f"{path}: features that TensorFlowTTS has computed, not a data set; give the folder of recordings and "
+            "metadata that they were computed from (docs/from-tensorflowtts.md)"
+        )
     raise DataError(_not_recognised(folder, tried))
 
 
@@ -127,6 +134,11 @@ def _language_of(folder: str) -> str | None:
     """The language that a folder is called after, as `fa` or `en_US`."""
     match = _LANGUAGE_FOLDER.fullmatch(folder)
     return match[1] if match and match[1] in LANGUAGES else None
+
+
+def _is_dump(folder: Folder) -> bool:
+    sets = [folder, *(folder.folder(name) for name in _DUMP_SETS if name in folder.folders)]
+    return any(set(_DUMP_FEATURES) <= set(one.folders) for one in sets)
 
 
 def _not_recognised(folder: Folder, tried: Sequence[Layout]) -> str:
