@@ -423,6 +423,13 @@ class TrainingConfig(Section):
     )
     enable_graph_mode: bool = Field(True, description="Compile the step into a graph; false: only for debugging")
     enable_xla_compilation: bool = Field(True, description="Compile the step with XLA")
+    background_compilation: bool = Field(
+        True,
+        description=(
+            "Under XLA, compute steps without it until a thread has compiled them; not with deterministic, nor with "
+            "several processes"
+        ),
+    )
     compilation_cache: bool = Field(
         True, description="Keep what XLA compiles in the user's cache folder, so that later runs begin sooner"
     )
@@ -460,7 +467,7 @@ class TrainingConfig(Section):
         le=1,
         description=(
             "Share of the steps, the last ones, in which a discriminator judges the mels of the regression decoder; "
-            "runs of fewer than 2,000 steps have none"
+            "runs of fewer than 2,000 steps have none, unless it is 1"
         ),
     )
     mel_adversarial_weight: Float = Field(

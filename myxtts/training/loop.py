@@ -96,7 +96,11 @@ class TrainingLoop:
         self._alignments = AlignmentPhases(config.training, data, self._run, collective)
         self._objective = objective
         optimizer = create_optimizer(config.training, self._total_steps, objective.model.dtype_policy.name)
-        self._step = TrainingStep(objective, optimizer, config, data.train.element_spec, collective)
+        training = config.training
+        in_background = training.background_compilation and not training.deterministic
+        self._step = TrainingStep(
+            objective, optimizer, config, data.train.element_spec, collective, in_background=in_background
+        )
         self._phase = 0
         if restored is not None:
             restored.restore(self._step, self._alignments.cache)
@@ -166,6 +170,7 @@ class TrainingLoop:
         stack.callback(self._checkpointer.writer.wait)
         self._watcher = watch_steps(self._completed, synchronous=self._synchronous)
         stack.callback(self._watcher.close)
+        stack.callback(self._step.close)
 
     def _train(self) -> str:
         """Trains batch after batch; returns the reason to stop."""
@@ -345,7 +350,7 @@ class TrainingLoop:
             self._observer.message(f"step {self._step_number:,}  alignments are reused from here on")
 
     def _note_shape(self, batch: Mapping[str, tf.Tensor]) -> bool:
-        """Whether the step is about to be compiled, or traced as in the first call."""
+        """Whether the step is about to be compiled, or is being compiled, or traced as in the first call."""
         training, expected = self._config.training, self._data.expected_shapes
         self._shape, new = self._step.note_shape(batch)
         if new and training.enable_xla_compilation and training.enable_graph_mode and not training.enable_eager_debug:
@@ -358,7 +363,7 @@ class TrainingLoop:
                     "the step is compiled for more shapes than the %s that were planned: %s", expected, seen
                 )
             return True
-        return self._run.batch == self._began_at
+        return self._run.batch == self._began_at or not self._step.is_ready(self._shape)
 
     def _log_losses(self) -> None:
         self._logged_batch = self._run.batch

@@ -130,10 +130,11 @@ class SpeechObjective:
     def __init__(self, model: XTTS, config: XTTSConfig, total_steps: int | None = None) -> None:
         self._speech = model
         self._total_steps = total_steps
-        long_enough = total_steps is not None and total_steps >= SHORTEST_JUDGED_RUN
+        share = config.training.mel_adversarial_share
+        # Whoever has it judged from the first step begins with weights that speak already.
+        long_enough = total_steps is not None and (total_steps >= SHORTEST_JUDGED_RUN or share == 1)
         # A velocity is no mel, and the flow decoder makes no averages.
-        possible = long_enough and model.decoder_kind == "regression"
-        self._judged = possible and config.training.mel_adversarial_share > 0
+        self._judged = long_enough and share > 0 and model.decoder_kind == "regression"
         self.model: keras.Model = SpeechInTraining(model) if self._judged else model
         self.names = (*loss_names(), *(ADVERSARIAL_LOSSES if self._judged else ()))
         self._phase = 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from myxtts.config.config import XTTSConfig
 from myxtts.training.alignment_cache import AlignmentCache
+from myxtts.training.background_compilation import BackgroundCompilation
 from myxtts.training.collective import Collective
 from myxtts.training.losses import TOTAL
 from myxtts.training.objective import Batch, Objective, Shape
@@ -55,6 +56,10 @@ class _Gradient(NamedTuple):
     losses: tf.Tensor  # [L], the total first
     clips: tf.Tensor
     frames: tf.Tensor
+
+
+_GradientOf: TypeAlias = "Callable[[Batch], tuple[_Gradient, tf.Tensor]]"
+_UpdateBy: TypeAlias = "Callable[[_Gradient], tf.Tensor]"
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class TrainingStep:
         config: `training` sets the seed and how the step is run.
         spec: the `element_spec` of the batches.
         collective: the processes that train together; None: this one alone.
+        in_background: under XLA, compute steps as a plain graph until a thread has compiled them.
 
     Attributes:
         weights: of the model, as the vectors that the optimizer was built for.
@@ -112,8 +118,10 @@ class TrainingStep:
         config: XTTSConfig,
         spec: Mapping[str, tf.TensorSpec],
         collective: Collective | None = None,
+        in_background: bool = False,
     ) -> None:
         self._collective = collective
+        self._in_background = in_background and collective is None
         self.objective = objective
         self.optimizer = optimizer
         self.weights = FlatWeights(objective.model.trainable_variables)
@@ -155,15 +163,26 @@ class TrainingStep:
         self.shapes[shape] = seen + 1
         return shape, not seen
 
+    def is_ready(self, shape: Shape) -> bool:
+        """Whether a step of a shape that was seen before is computed as steps are from now on."""
+        return not isinstance(self._run, BackgroundCompilation) or self._run.is_ready(shape)
+
+    def close(self) -> None:
+        """Ends the compilation in the background."""
+        if isinstance(self._run, BackgroundCompilation):
+            self._run.close()
+
     def enter(self, phase: int) -> None:
         """Computes the losses of a phase of the objective from now on."""
         self.objective.enter(phase)
+        self.close()
         self._run = self._compile()
         self.shapes.clear()
 
     def use_alignments(self, cache: AlignmentCache) -> None:
         """From now on, take the alignment of every clip from `cache` instead of searching for it."""
         self._known_alignments = cache.on_device()
+        self.close()
         self._run = self._compile()
         self.shapes.clear()
 
@@ -179,12 +198,27 @@ class TrainingStep:
 
     def _compile(self) -> Callable[..., StepResult]:
         """The step, run as the configuration says: eagerly, or as a graph that is traced once for all shapes."""
-        gradient: Callable[[Batch], tuple[_Gradient, tf.Tensor]] = self._gradient
-        update: Callable[[_Gradient], tf.Tensor] = self._update
+        if self._training.enable_eager_debug or not self._training.enable_graph_mode:
+            return self._step_of(self._gradient, self._update)
+        if not self._training.enable_xla_compilation:
+            return self._graph_of(self._gradient, self._update)
+        # Traced once for both forms of the step.
+        traced = tf.function(self._gradient, input_signature=[self._spec], autograph=False)
+        gradient = tf.function(
+            lambda batch: traced(batch), input_signature=[self._spec], jit_compile=True, autograph=False
+        )
+        compiled = self._graph_of(gradient, tf.function(self._update, jit_compile=True, autograph=False))
+        if not self._in_background:
+            return compiled
+        return BackgroundCompilation(self._graph_of(traced, self._update), compiled, gradient, self.objective.shape)
+
+    def _graph_of(self, gradient: _GradientOf, update: _UpdateBy) -> Callable[..., StepResult]:
         signature: list[Any] = [self._spec]
         if self._collective is not None:
             signature.append(tf.TensorSpec([self._collective.ranks, REPORTED]))
+        return tf.function(self._step_of(gradient, update), input_signature=signature, autograph=False)
 
+    def _step_of(self, gradient: _GradientOf, update: _UpdateBy) -> Callable[..., StepResult]:
         def step(batch: Batch, report: tf.Tensor | None = None) -> StepResult:
             computed, durations = gradient(batch)
             if self._collective is None:
@@ -192,12 +226,7 @@ class TrainingStep:
             summed, told = _sum(computed, report, self._collective)
             return StepResult(tf.concat([update(summed), told], axis=0), durations)
 
-        if self._training.enable_eager_debug or not self._training.enable_graph_mode:
-            return step
-        if self._training.enable_xla_compilation:
-            gradient = tf.function(gradient, jit_compile=True, autograph=False)
-            update = tf.function(update, jit_compile=True, autograph=False)
-        return tf.function(step, input_signature=signature, autograph=False)
+        return step
 
     def _gradient(self, batch: Batch) -> tuple[_Gradient, tf.Tensor]:
         """The gradient, and the durations [B, T] of the alignment that it was computed for."""
