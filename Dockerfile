@@ -10,7 +10,6 @@ ARG PYTHON=3.12
 
 FROM python:${PYTHON}-slim-bookworm AS base
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    PIP_NO_CACHE_DIR=1 \
     PYTHONDONTWRITEBYTECODE=1
 WORKDIR /opt/myxtts
 # What decides the dependencies comes first, so that a change of the code does not install them again.
@@ -19,24 +18,25 @@ COPY myxtts/__init__.py myxtts/
 
 # Each stage installs the dependencies of its extras. CUDA's libraries are in the wheels; the host has the driver.
 FROM base AS serve
-RUN pip install -c constraints.txt '.[speech,wyoming]'
+RUN pip install --no-cache-dir -c constraints.txt '.[speech,wyoming]'
 
 FROM base AS train
-RUN pip install -c constraints.txt '.[train,speech,wyoming,prepare,export,plot]'
+RUN pip install --no-cache-dir -c constraints.txt '.[train,speech,wyoming,prepare,export,plot]'
 
 FROM base AS cuda
-RUN pip install -c constraints.txt '.[gpu,speech,wyoming,prepare,export,plot]'
+RUN pip install --no-cache-dir -c constraints.txt '.[gpu,speech,wyoming,prepare,export,plot]'
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 # The stage that VARIANT names, with the code.
 FROM ${VARIANT} AS final
+WORKDIR /opt/myxtts
 COPY myxtts myxtts
-RUN pip install --no-deps --force-reinstall . \
+RUN pip install --no-cache-dir --no-deps --force-reinstall . \
     && useradd --create-home --uid 1000 myxtts \
     && mkdir /data \
     && chown myxtts: /data
-USER myxtts
+USER 1000
 # Data sets, runs and bundles: `docker run -v "$PWD:/data" …`.
 WORKDIR /data
 EXPOSE 8020

@@ -219,3 +219,12 @@ def test_reading_loads_neither_tensorflow_nor_scipy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("name", "hint"), [("memo.m4a", True), ("memo.M4A", True), ("memo.wav", False)])
+def test_what_telephones_record_is_to_be_converted(tmp_path, name, hint):
+    path = tmp_path / name
+    path.write_bytes(b"\0\0\0 ftypM4A " + bytes(1000))
+    with pytest.raises(AudioError) as caught:
+        read_audio(path, 22050)
+    assert ("convert it to WAV or FLAC" in str(caught.value)) == hint

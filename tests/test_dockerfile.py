@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,11 +71,9 @@ def test_it_does_not_run_as_root() -> None:
     assert names.index("USER") < names.index("ENTRYPOINT")
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed")
 def test_the_linter_finds_nothing() -> None:
-    done = subprocess.run(["hadolint", str(ROOT / "Dockerfile")], capture_output=True, text=True)
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.exists():
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def hadolint() -> str | None:
-    return shutil.which("hadolint", path=str(Path(sys.executable).parent))

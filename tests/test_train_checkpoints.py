@@ -15,7 +15,7 @@ from training_samples import batch, configure, small_model, spec_of, weights_of
 
 from myxtts.config.config import XTTSConfig
 from myxtts.errors import CheckpointError, TrainingError, UsageError
-from myxtts.models.checkpoint import load_model, read_checkpoint
+from myxtts.models.checkpoint import CHECKSUMS, CONFIG, load_model, read_checkpoint
 from myxtts.performance.monitor import PerformanceMonitor
 from myxtts.training.alignment_cache import AlignmentCache
 from myxtts.training.checkpointing import CheckpointWriter
@@ -23,6 +23,7 @@ from myxtts.training.objective import SpeechObjective
 from myxtts.training.optimizer import create_optimizer
 from myxtts.training.run_folder import RunFolder, step_of
 from myxtts.training.step import TrainingStep
+from myxtts.training.trainer import XTTSTrainer
 from myxtts.training.training_state import ARRAYS, RunState, TrainingState
 
 
@@ -91,6 +92,21 @@ def test_names_and_shapes_in_a_checkpoint_stay_so_that_older_ones_can_be_resumed
     assert {name.split("/")[0] for name in state.arrays if "/0" in name} == {"weights", "optimizer"}
     run = "batch position validated_batch best_loss best_step validations_without_gain alignments"
     assert list(state.run.to_dict()) == run.split()
+
+
+def test_a_run_of_an_earlier_version_is_resumed_as_it_was_begun(tmp_path: Path, config: XTTSConfig) -> None:
+    folder = RunFolder(tmp_path / "run")
+    save(folder, config, make_step(config), 3)
+    written = folder.checkpoint(3) / CONFIG
+    lines = written.read_text(encoding="utf-8").splitlines(keepends=True)
+    written.write_text("".join(line for line in lines if "mel_adversarial_share:" not in line), encoding="utf-8")
+    sums = json.loads((folder.checkpoint(3) / CHECKSUMS).read_text())
+    del sums[CONFIG]
+    (folder.checkpoint(3) / CHECKSUMS).write_text(json.dumps(sums))
+    trainer = XTTSTrainer(config, small_model(), resume=True)
+    trainer.close()
+    assert config.training.mel_adversarial_share > 0
+    assert trainer.config.training.mel_adversarial_share == 0
 
 
 def test_the_loss_scale_is_saved(tmp_path: Path, config: XTTSConfig) -> None:

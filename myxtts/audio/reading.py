@@ -23,6 +23,8 @@ PCM16_SCALE = 32768
 RESAMPLER_QUALITY = "HQ"
 # A part of a file that ends this close to the end of the file ends with it: durations are often rounded.
 PART_END_SECONDS = 0.05
+# Of files that telephones record, and libsndfile does not read.
+UNREAD_SUFFIXES = (".m4a", ".aac", ".amr", ".3gp", ".wma", ".webm")
 
 AudioPath = str | os.PathLike[str]
 
@@ -188,4 +190,5 @@ def _opened(path: AudioPath) -> Iterator[tuple[BinaryIO, int]]:
 
 def _refuse(path: AudioPath, error: soundfile.LibsndfileError) -> NoReturn:
     reason = " ".join(error.error_string.split()).rstrip(".")
-    raise AudioError(f"{path}: libsndfile cannot read it as audio ({reason})") from None
+    convert = "; convert it to WAV or FLAC, e.g. with ffmpeg" if str(path).lower().endswith(UNREAD_SUFFIXES) else ""
+    raise AudioError(f"{path}: libsndfile cannot read it as audio ({reason}){convert}") from None

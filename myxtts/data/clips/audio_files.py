@@ -14,9 +14,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from unicodedata import normalize
 
-# What libsndfile reads and speech data comes in; an id without suffix takes the first that exists.
+from myxtts.audio.reading import UNREAD_SUFFIXES
+
+# What libsndfile reads and speech data comes in; an id without suffix takes the first that exists. What telephones
+# record comes last: it is found, so that it can be said that it cannot be read.
 AUDIO_SUFFIXES = (
-    ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".caf", ".w64", ".rf64"
+    ".wav", ".flac", ".ogg", ".opus", ".oga", ".mp3", ".aiff", ".aif", ".aifc", ".au", ".caf", ".w64", ".rf64",
+    *UNREAD_SUFFIXES,
 )  # fmt: skip
 _RANK = {suffix: rank for rank, suffix in enumerate(AUDIO_SUFFIXES)}
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
