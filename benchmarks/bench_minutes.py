@@ -1,11 +1,11 @@
 """How much one has to record: voices from few minutes of a person's recordings, from nothing and from a base.
 
-    .venv/bin/python benchmarks/bench_minutes.py DATA WORK --base RUN [--minutes 5 10 20 40] [--steps 2000] \
-        [--other DATA …]
+    .venv/bin/python benchmarks/bench_minutes.py DATA WORK --base RUN [--minutes 5 10 20 40] [--other DATA …]
 
 DATA are the recordings, as `myxtts prepare` leaves them. Of these, so many minutes are taken, spread evenly, and two
 voices are trained on each part: one from random weights, and one from the base, a checkpoint that has not heard the
-person. All speak the sentences of `sentences_en.txt`, which are in no corpus, to the judges of `bench_human.py`.
+person. The second is done after few epochs: a voice that hears the same sentences too often forgets how to say others.
+All speak the sentences of `sentences_en.txt`, which are in no corpus, to the judges of `bench_human.py`.
 
 WORK holds parts, runs and judgements. A program that was stopped goes on where it was; a training's minutes are those
 of the wall clock, summed over its starts.
@@ -37,7 +37,8 @@ from myxtts.evaluation.judges.panel import JudgePanel
 
 JUDGED, MINUTES = "judged.json", "minutes.json"
 JUDGES = "wer,dnsmos,similarity"
-SETTINGS = ["size=tiny", "batch_size=16", "save_every=500", "validate_every=500", "language=en"]
+STEPS, FINE_EPOCHS, BATCH = 2000, 33, 16
+SETTINGS = ["size=tiny", f"batch_size={BATCH}", "save_every=500", "validate_every=500", "language=en"]
 # A base speaks already: the discriminator judges from the first step, and the learning rate is lower.
 FROM_BASE = ["mel_adversarial_share=1", "learning_rate=0.0005", "warmup_steps=100"]
 
@@ -55,6 +56,10 @@ class Voice(NamedTuple):
     def folder(self, work: Path) -> Path:
         return work / f"{self.minutes}-from-{self.start.split()[-1]}"
 
+    def steps(self, data: Path) -> int:
+        clips = len(list((data / "wavs").iterdir()))
+        return STEPS if self.base is None else FINE_EPOCHS * clips // BATCH
+
 
 def main() -> None:
     options = parser(__doc__)
@@ -62,7 +67,6 @@ def main() -> None:
     options.add_argument("work", type=Path)
     options.add_argument("--base", type=Path, metavar="RUN", help="a checkpoint of other voices")
     options.add_argument("--minutes", type=int, nargs="+", default=[5, 10, 20, 40])
-    options.add_argument("--steps", type=int, default=2000, help="of each training")
     options.add_argument("--sentences", type=int, default=40)
     options.add_argument("--other", action="append", default=[], type=Path, metavar="DATA")
     given = options.parse_args()
@@ -76,7 +80,7 @@ def main() -> None:
     results = {RECORDING: _judged(given.work / RECORDING, held_out, compared)}
     for voice in voices:
         folder = voice.folder(given.work)
-        _train(voice, _part(given.data, given.work, voice.minutes), folder, given.steps)
+        _train(voice, _part(given.data, given.work, voice.minutes), folder)
         spoken = [] if (folder / JUDGED).exists() else spoken_by(folder / "run", given.sentences)
         results[folder.name] = _judged(folder, spoken, compared) | {"minutes": _minutes(folder)}
 
@@ -85,7 +89,7 @@ def main() -> None:
         found = results[voice.folder(given.work).name]
         rows.append([f"{voice.minutes} minutes", voice.start, f"{found['minutes']:.0f}", *_figures(found)])
     columns = ["recordings", "from", "training, minutes", "WER %", "P.808", "similarity"]
-    print_table(f"{given.sentences} sentences, {given.steps:,} steps", columns, rows)
+    print_table(f"{given.sentences} sentences", columns, rows)
     write_json(given.json, results)
 
 
@@ -111,8 +115,9 @@ def _part(data: Path, work: Path, minutes: int) -> Path:
     return making.rename(part)
 
 
-def _train(voice: Voice, data: Path, folder: Path, steps: int) -> None:
+def _train(voice: Voice, data: Path, folder: Path) -> None:
     """Trains the voice, or what is left of it, and adds the minutes to those of earlier starts."""
+    steps = voice.steps(data)
     run, settings = folder / "run", SETTINGS + (FROM_BASE if voice.base else [])
     if (run / f"step-{steps:08d}").exists():
         return
