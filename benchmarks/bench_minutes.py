@@ -4,7 +4,7 @@
 
 DATA are the recordings, as `myxtts prepare` leaves them. Of these, so many minutes are taken, spread evenly, and two
 voices are trained on each part: one from random weights, and one from the base, a checkpoint that has not heard the
-person. The second is done after few epochs: a voice that hears the same sentences too often forgets how to say others.
+person. The second is done after few epochs: a voice that hears the same sentences too often forgets the others.
 All speak the sentences of `sentences_en.txt`, which are in no corpus, to the judges of `bench_human.py`.
 
 WORK holds parts, runs and judgements. A program that was stopped goes on where it was; a training's minutes are those
