@@ -6,8 +6,8 @@
 
 `--loaders` measures those of PyTorch and of plain Python, in a process without TensorFlow, which cannot be forked.
 Begins no further pipeline after `--seconds`, and says which are missing. What a busy machine makes of a pipeline is
-printed as it is, and the exit code is 0. With `--check` it is 1 if a fault is not named, or a twin accused. `--record`
-measures all of them, with their fixed twins and the healthy
+printed as it is, and the exit code is 0. With `--check` it is 1 if a fault is not named, or a twin accused.
+`--record` measures all of them, with their fixed twins and the healthy
 ones, until each is as it should be, and writes the measurements that the tests replay; it needs a quiet machine.
 """
 
