@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import CodeType
+from typing import TypeVar
 
 _INTERVAL = 1e-3
 _MOST = 0.5
@@ -21,6 +22,7 @@ _MOST = 0.5
 _WAITING_FILES = ("threading.py", "queue.py", "selectors.py", "connection.py", "popen_fork.py")
 _WAITING_FUNCTIONS = (("thread.py", "_worker"),)
 
+Frame = TypeVar("Frame")
 Stack = tuple[CodeType, ...]  # from the outermost function to the innermost
 
 
@@ -103,19 +105,27 @@ def main_function(stacks: Mapping[Stack, float], below: Sequence[str] = ()) -> F
     for stack, seconds in stacks.items():
         inner = [place for place, code in enumerate(stack) if code.co_filename in below]
         cut[stack[inner[-1] + 1 :] if inner else stack] += seconds
-    total = sum(cut.values())
-    found: FunctionShare | None = None
-    depth = 0
+    found = deepest_common(cut)
+    return None if found is None else FunctionShare(_name(found[0]), found[1])
+
+
+def deepest_common(stacks: Mapping[tuple[Frame, ...], float]) -> tuple[Frame, float] | None:
+    """The innermost frame that at least half of all stacks have in common, and their share; None if there is none.
+
+    Stacks are weighted, and go from the outermost frame to the innermost.
+    """
+    left, total, depth = dict(stacks), sum(stacks.values()), 0
+    found: tuple[Frame, float] | None = None
     while total:
-        called: dict[CodeType, float] = defaultdict(float)
-        for stack, seconds in cut.items():
+        called: dict[Frame, float] = defaultdict(float)
+        for stack, weight in left.items():
             if len(stack) > depth:
-                called[stack[depth]] += seconds
-        code = max(called, key=lambda one: called[one], default=None)
-        if code is None or called[code] < _MOST * total:
+                called[stack[depth]] += weight
+        frame = max(called, key=lambda one: called[one], default=None)
+        if frame is None or called[frame] < _MOST * total:
             break
-        found = FunctionShare(_name(code), called[code] / total)
-        cut = {stack: seconds for stack, seconds in cut.items() if len(stack) > depth and stack[depth] is code}
+        found = frame, called[frame] / total
+        left = {stack: weight for stack, weight in left.items() if len(stack) > depth and stack[depth] == frame}
         depth += 1
     return found
 
