@@ -172,6 +172,17 @@ def test_the_parts_of_a_loader_point_to_what_its_workers_do() -> None:
     assert [node.name for node in computing.nodes] == ["Receive", "Send", "Collate", "Clips.__getitem__"]
 
 
+def test_a_refill_is_told_from_clip_work_by_its_waits_where_no_epoch_is_seen() -> None:
+    at_work = node("Map", 0.05, calls=16)
+    refill = ShuffleRefill("Shuffle", 960, 0.3)
+    facts: dict[str, Any] = {"cpu": working(0.05), "refill": refill}
+    in_bursts = waiting(at_work, comparison=spikes(10, 25, seconds=0.29), **facts)
+    everywhere = waiting(at_work, comparison=compared((0.02,) * STEPS), **facts)
+    assert in_bursts.input is not None
+    assert in_bursts.input.epoch_starts == (10, 25)
+    assert (judge(in_bursts).culprit, judge(everywhere).culprit) == ("shuffle-refill", "per-clip-work")
+
+
 def of_iterable(lock_held: float = 0.0, **facts: Any) -> Measurements:
     maker = facts.pop("maker", BatchMaker("make (data.py:7)", 0.9, True, computing=0.9))
     measured = waiting(lock_held=lock_held, maker=maker, processes=2, **facts)

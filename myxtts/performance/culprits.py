@@ -156,7 +156,7 @@ def _by_processes(facts: InputFacts, text: str, *evidence: str) -> Suspect | Non
 
 def _shuffle_refill(facts: InputFacts) -> Suspect | None:
     refill, share = facts.refill, facts.stall_at_epochs
-    epochs, stall = len(facts.comparison.run.epoch_starts), facts.comparison.stall
+    epochs, stall = len(facts.epoch_starts), facts.comparison.stall
     if refill is None or not epochs:
         return None
     explained = min(1.0, refill.seconds * epochs / len(facts.stalls) / stall) if stall else 0.0
@@ -213,7 +213,7 @@ def _tried(facts: InputFacts, trial: LoaderTrial | None, text: str, *evidence: s
 
 
 def _worker_start(facts: InputFacts) -> Suspect | None:
-    loader, starts = facts.loader, list(facts.comparison.run.epoch_starts)
+    loader, starts = facts.loader, list(facts.epoch_starts)
     if loader is None or not starts or facts.stall_at_epochs < MOSTLY:
         return None
     settings = loader.settings

@@ -23,6 +23,8 @@ MORE_PARALLEL = 16
 _OUTLIER = 8.0
 _TRIED_AGAIN = 10
 _FEWEST_ELEMENTS = 8
+# Filling a shuffle buffer takes far longer than any other wait, or it cannot be told from them.
+_REFILL_OVER_MEDIAN = 4.0
 
 
 @dataclass(frozen=True)
@@ -340,9 +342,21 @@ class InputFacts:
         return np.sort(order[: int(np.searchsorted(summed, 0.8 * total)) + 1])
 
     @property
+    def epoch_starts(self) -> tuple[int, ...]:
+        """The steps that begin an epoch.
+
+        A pipeline that repeats itself does not show them. If it has a shuffle buffer to fill again, they are the
+        steps that wait about as long as that takes, while others do not.
+        """
+        seen = self.comparison.run.epoch_starts
+        if seen or self.refill is None or self.refill.seconds < _REFILL_OVER_MEDIAN * float(np.median(self.stalls)):
+            return seen
+        return tuple(np.flatnonzero(self.stalls >= MOSTLY * self.refill.seconds).tolist())
+
+    @property
     def near_epochs(self) -> set[int]:
         """Steps that begin an epoch, and those right after: a batch is made while the step before it runs."""
-        return {start + late for start in self.comparison.run.epoch_starts for late in (0, 1)}
+        return {start + late for start in self.epoch_starts for late in (0, 1)}
 
     @property
     def stall_at_epochs(self) -> float:

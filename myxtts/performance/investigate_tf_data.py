@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from myxtts.performance.batches import BatchStream, ReplayBuffer, padding_share
 from myxtts.performance.experiments import shuffle_refill, slow_elements, speed_up_by_parallelism
-from myxtts.performance.facts import MORE_PARALLEL, InputAlone, InputFacts, ShuffleRefill, SlowElements
+from myxtts.performance.facts import MORE_PARALLEL, InputAlone, InputFacts, SlowElements
 from myxtts.performance.graph_nodes import TimedPipeline, host_part, slowest_node, with_python
 from myxtts.performance.python_functions import PythonTimes
 from myxtts.performance.replay_comparison import ReplayComparison
-from myxtts.performance.step_run import StepRun
 from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
 
 _PREFETCHED = 4
@@ -35,22 +35,25 @@ def investigate(
         report("a prefetch, tried out")
         ahead = dataset.prefetch(_PREFETCHED)
         prefetched_stall = stall_with(stream, ahead, step, comparison, ready=_PREFETCHED)
-    speed_up = refill = slow = None
+    speed_up = slow = None
     if node is not None:
         report("its slowest node")
         if node.parallelism < MORE_PARALLEL // 2:
             speed_up = speed_up_by_parallelism(node, dataset.options())
-        refill, slow = _look_closer(dataset, run, alone)
-    return InputFacts(
+        slow = _slow_clips(alone, len(run))
+    facts = InputFacts(
         comparison=comparison,
         waits_for_all=not stream.prepares_ahead and is_synchronous(run),
         alone=alone,
         padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
         prefetched_stall=prefetched_stall,
         speed_up=speed_up,
-        refill=refill,
         slow=slow,
     )
+    if facts.epoch_starts or len(facts.spiky_steps):
+        report("its shuffle buffers")
+        facts = replace(facts, refill=shuffle_refill(dataset))
+    return facts
 
 
 def _input_alone(stream: BatchStream) -> InputAlone:
@@ -69,12 +72,9 @@ def _input_alone(stream: BatchStream) -> InputAlone:
     return InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count, nodes)
 
 
-def _look_closer(dataset: Any, run: StepRun, alone: InputAlone) -> tuple[ShuffleRefill | None, SlowElements | None]:
-    """Times what slows down only some steps: filling a shuffle buffer, and slow clips."""
-    refill = shuffle_refill(dataset) if run.epoch_starts else None
+def _slow_clips(alone: InputAlone, steps: int) -> SlowElements | None:
     maps = [one for one in alone.nodes if one.is_map and one.dataset is not None]
     slowest = max(maps, key=lambda one: one.seconds, default=None)
     if slowest is None:
-        return refill, None
-    most = max(2 * FEWEST_BATCHES, min(400, round(slowest.calls * len(run))))
-    return refill, slow_elements(slowest, most)
+        return None
+    return slow_elements(slowest, max(2 * FEWEST_BATCHES, min(400, round(slowest.calls * steps))))
