@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from myxtts.errors import MyXTTSError, UsageError
 from myxtts.performance.cpu_use import thread_seconds
 from myxtts.performance.culprits import CULPRITS
@@ -30,7 +32,6 @@ from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
 _RATE = 100
 _LOOK_SECONDS = 2
 _BUSY = 0.7
-_FEWEST_SAMPLES = 50
 
 # Where a training loop asks for its next batch, by function and file.
 _LOADER_CALLS = (
@@ -41,7 +42,7 @@ _LOADER_CALLS = (
     ("__next__", "grain/_src/python/dataset/dataset.py"),
 )
 _WORKER = "_worker_loop"
-_FETCH = "fetch (torch/utils/data/_utils/fetch.py"
+_FETCH = "Fetcher.fetch (torch/utils/data/_utils/fetch.py"
 _COLLATE = re.compile(r"collate", re.IGNORECASE)
 _PROCESS = re.compile(r"^process (\d+)")
 _THREAD = re.compile(r"^thread \((\w+)\)(?:: (.*))?$")
@@ -228,6 +229,8 @@ def record_stacks(process: int, seconds: float, meanwhile: Callable[[], None] = 
         UsageError: py-spy is not installed.
         AttachError: it could not read the process.
     """
+    if not psutil.pid_exists(process):
+        raise AttachError(f"process {process}: there is no such process")
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "stacks.txt"
         command = [
@@ -345,18 +348,14 @@ def _reason(said: str) -> str:
     text = said.lower()
     if "permission denied" in text or "not permitted" in text:
         return "the system refuses it: run as the same user or as root, or let 'myxtts diagnose -- PROGRAM' start it"
-    if "no such file" in text or "no such process" in text:
-        return "there is no such process"
-    if "find python version" in text:
-        return "it does not run Python, or has not begun to"
+    if "no python processes" in text or "find python version" in text:
+        return "it does not run Python, or the system hides it from other users"
     return next(
         (line.removeprefix("Error: ") for line in said.splitlines() if line.startswith("Error")), "py-spy failed"
     )
 
 
 def _descendants(process: int) -> list[int]:
-    import psutil
-
     try:
         return [child.pid for child in psutil.Process(process).children(recursive=True)]
     except psutil.Error:
