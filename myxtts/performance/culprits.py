@@ -1,6 +1,7 @@
 """The culprits that `diagnose` can name: one entry each, with its rule and what to do about it.
 
-A new culprit is one more entry here, and a pipeline that has it beside its fixed twin in `tests/faulty_pipelines.py`.
+A new culprit is one more entry here, and a pipeline that has it beside its fixed twin in `tests/faulty_pipelines.py`
+or `tests/faulty_loaders.py`.
 
 A rule judges a suspect by what its absence is worth: tried out where that is possible, otherwise computed from the
 measured times of the pipeline's nodes. That a thing is there (a Python function, say) is no reason by itself.
