@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from fault_case import STEP, Case, blocking_step, compute, simulated
+from fault_case import STEP, Case, compute, simulated
 
 CLIPS = 1 << 16
 BATCH = 8
@@ -174,6 +174,11 @@ def read_lexicon(worker: int) -> None:
     time.sleep(0.4)
 
 
+def long_blocking_step() -> Callable[[Any], None]:
+    """Long beside the millisecond or two in which the loop itself receives a batch from a worker."""
+    return lambda batch: time.sleep(0.08)
+
+
 # Python iterables, without a framework.
 
 
@@ -208,7 +213,7 @@ SHORT_EPOCH = 10 * BATCH
 
 LOADER_CASES: dict[str, Case] = {
     "no workers": Case(
-        "too-few-workers", lambda: loader(Clips(0.004), 0), lambda: loader(Clips(0.004), 4), blocking_step
+        "too-few-workers", lambda: loader(Clips(0.008), 0), lambda: loader(Clips(0.008), 4), long_blocking_step
     ),
     "one worker for slow reads": Case(
         "too-few-workers", lambda: loader(Clips(0.01), 1), lambda: loader(Clips(0.01), 8)
@@ -271,7 +276,10 @@ LOADER_CASES: dict[str, Case] = {
         "low-parallelism", lambda: Waiting(0.05), lambda: loader(WholeBatches(0.05), 4, batch_size=None)
     ),
     "a Python loop in the training loop": Case(
-        "no-prefetch", lambda: Waiting(0.01), lambda: loader(WholeBatches(0.01), 2, batch_size=None), blocking_step
+        "no-prefetch",
+        lambda: Waiting(0.03),
+        lambda: loader(WholeBatches(0.03), 2, batch_size=None),
+        long_blocking_step,
     ),
 }
 

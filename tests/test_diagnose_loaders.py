@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from fault_table import LEAST_REMOVED, loaders, lost_ms, pipelines
 from recorded_measurements import from_json, read_recorded
 
-from myxtts.performance import Diagnosis
+from myxtts.performance import Diagnosis, LoopWatch
 from myxtts.performance.culprits import CULPRITS
 from myxtts.performance.diagnose_pipeline import judge
 from myxtts.performance.facts import SlowElements
@@ -116,29 +117,63 @@ class TestStacks:
         assert "work" in found.name
 
 
+CALLBACKS = {
+    "on_train_batch_start": "lightning.pytorch.callbacks",
+    "on_step_begin": "transformers",
+}
+
+
+@pytest.mark.parametrize("hook", CALLBACKS)
+def test_the_callbacks_of_the_document_diagnose_the_loader_once(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stand-ins of the two packages, which call the hooks as these do."""
+    text = (HERE.parent / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    (code,) = (block.split("```")[0] for block in text.split("```python\n")[1:] if hook in block.split("```")[0])
+    module: Any = types.ModuleType(CALLBACKS[hook])
+    module.Callback = module.TrainerCallback = type("Callback", (), {})
+    monkeypatch.setitem(sys.modules, "lightning", types.ModuleType("lightning"))
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", types.ModuleType("lightning.pytorch"))
+    monkeypatch.setitem(sys.modules, CALLBACKS[hook], module)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    shown: list[Diagnosis] = []
+    callback = names["Diagnose"]()
+    callback.watch = LoopWatch(steps=6, num_batches=5, show=shown.append)
+    batches = [np.zeros([2, 3])] * 8
+    trainer = types.SimpleNamespace(train_dataloader=batches)
+    for index, batch in enumerate(batches):
+        if hook == "on_step_begin":
+            callback.on_step_begin(None, None, None, model=None, train_dataloader=batches)
+            callback.on_step_end(None, None, None, model=None, train_dataloader=batches)
+        else:
+            callback.on_train_batch_start(trainer, None, batch, index)
+            callback.on_train_batch_end(trainer, None, None, batch, index)
+    assert len(shown) == 1
+    assert shown[0].simulated
+
+
 PARTS = """
 from faulty_loaders import Clips, SHORT_EPOCH, loader
 from myxtts.performance.torch_loader import TimedLoader, loader_nodes, read_settings
 import sys, torch
 
-for method in ("fork", "spawn"):
-    given = loader(Clips(0.002, count=SHORT_EPOCH), 2, multiprocessing_context=method)
-    timed = TimedLoader(given)
-    assert all(torch.equal(one, other) for one, other in zip(given, timed, strict=True))
-    nodes = {node.kind: node for node in loader_nodes(timed.times, read_settings(given), "Clips")}
-    assert nodes["Dataset"].seconds >= 0.016, nodes
-    assert nodes["Dataset"].calls == 8
-    assert min(nodes[kind].seconds for kind in ("Send", "Receive", "Collate")) > 0, nodes
-    assert nodes["Pin"].seconds == 0
+given = loader(Clips(0.002, count=SHORT_EPOCH), 1, multiprocessing_context=sys.argv[1])
+timed = TimedLoader(given)
+assert all(torch.equal(one, other) for one, other in zip(given, timed, strict=True))
+nodes = {node.kind: node for node in loader_nodes(timed.times, read_settings(given), "Clips")}
+assert nodes["Dataset"].seconds >= 0.016, nodes
+assert nodes["Dataset"].calls == 8
+assert min(nodes[kind].seconds for kind in ("Send", "Receive", "Collate")) > 0, nodes
+assert nodes["Pin"].seconds == 0
 assert "tensorflow" not in sys.modules
 """
 
 
 @needs_torch
 @pytest.mark.long
-def test_parts_are_timed_in_forked_and_in_spawned_workers_and_batches_stay_the_same() -> None:
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.soak)])
+def test_parts_are_timed_in_real_workers_and_batches_stay_the_same(method: str) -> None:
     guarded = "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in PARTS.splitlines())
-    subprocess.run([sys.executable, "-c", guarded], cwd=HERE, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", guarded, method], cwd=HERE, check=True, timeout=300)
 
 
 @needs_torch

@@ -1,8 +1,8 @@
 """Diagnoses the loader of somebody else's training loop, such as Lightning's or the Trainer's of Hugging Face.
 
-The loop says when a batch is there and when its step is done. After a number of steps the loader is diagnosed once, on
-a simulated accelerator that takes as long as the steps did: nothing is trained by it. The loop's own workers are left
-alone; the diagnosis starts others.
+The loop says when a batch is there and when its step is done. After a number of steps the loader is diagnosed once,
+on a simulated accelerator that takes as long as the steps did: nothing is trained by it. The loop's own workers are
+left alone; the diagnosis starts others.
 """
 
 from __future__ import annotations
