@@ -257,6 +257,7 @@ LOADER_CASES: dict[str, Case] = {
         "worker-start",
         lambda: loader(Clips(count=SHORT_EPOCH), 1, persistent_workers=False, multiprocessing_context="spawn"),
         lambda: loader(Clips(count=SHORT_EPOCH), 1, multiprocessing_context="spawn"),
+        num_batches=20,
     ),
     "a few slow clips, in workers": Case(
         "slow-clips",

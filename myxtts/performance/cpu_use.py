@@ -119,9 +119,9 @@ class CpuMeter:
         )
 
     def _read_threads(self) -> dict[tuple[int | None, str], tuple[float, float]]:
-        found = {(None, thread): seconds for thread, seconds in thread_seconds().items()}
-        for process in self._processes:
-            of_process = thread_seconds(Path(f"/proc/{process}/task"))
+        found: dict[tuple[int | None, str], tuple[float, float]] = {}
+        for process in (None, *self._processes):
+            of_process = thread_seconds(Path(f"/proc/{'self' if process is None else process}/task"))
             found |= {(process, thread): seconds for thread, seconds in of_process.items()}
         return found
 

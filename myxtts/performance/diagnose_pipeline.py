@@ -156,12 +156,12 @@ def judge(measurements: Measurements) -> Diagnosis:
 def _investigate(stream: BatchStream, *measured: Any) -> InputFacts:
     """Each kind of input has its own tools, and needs no other framework than its own."""
     if stream.is_tf_data:
-        from myxtts.performance import investigate_tf_data as kind
+        from myxtts.performance.investigate_tf_data import investigate
     elif stream.is_torch_loader:
-        from myxtts.performance import investigate_torch as kind
+        from myxtts.performance.investigate_torch import investigate
     else:
-        from myxtts.performance import investigate_iterable as kind
-    return kind.investigate(stream, *measured)
+        from myxtts.performance.investigate_iterable import investigate
+    return investigate(stream, *measured)
 
 
 def _clearly_waits(comparison: ReplayComparison) -> bool:
