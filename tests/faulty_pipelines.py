@@ -188,7 +188,7 @@ def shuffle_fixed() -> tf.data.Dataset:
 
 
 def load_from_near(number: tf.Tensor) -> tf.Tensor:
-    return as_clip(through_python(wait(0.0004))(number))
+    return as_clip(through_python(wait(0.001))(number))
 
 
 def repeated_shuffle_faulty() -> tf.data.Dataset:
@@ -196,7 +196,8 @@ def repeated_shuffle_faulty() -> tf.data.Dataset:
 
 
 def repeated_shuffle_fixed() -> tf.data.Dataset:
-    return clips(960).shuffle(960).map(load_from_near, num_parallel_calls=4).batch(16).repeat().prefetch(2)
+    loaded = clips(960).shuffle(960).map(load_from_near, num_parallel_calls=MANY)
+    return pooled(loaded.batch(16).repeat().prefetch(READY))
 
 
 # Storage that gives so many bytes a second, however many ask.
@@ -382,7 +383,7 @@ CASES: dict[str, Case] = {
     "one call at a time": Case("low-parallelism", low_parallelism_faulty, low_parallelism_fixed),
     "a shuffle of loaded clips": Case("shuffle-refill", shuffle_faulty, shuffle_fixed, num_batches=70),
     "a shuffle of loaded clips that repeats": Case(
-        "shuffle-refill", repeated_shuffle_faulty, repeated_shuffle_fixed, simulated(0.01), num_batches=150
+        "shuffle-refill", repeated_shuffle_faulty, repeated_shuffle_fixed, num_batches=150
     ),
     "a throttled reader": Case("slow-storage", reading(100_000), reading(1e9)),
     "a loader on slow storage": Case("slow-storage", lambda: Loader(0.06), lambda: Loader(0.001)),

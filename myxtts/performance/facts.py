@@ -25,6 +25,7 @@ _TRIED_AGAIN = 10
 _FEWEST_ELEMENTS = 8
 # Filling a shuffle buffer takes far longer than any other wait, or it cannot be told from them.
 _REFILL_OVER_MEDIAN = 4.0
+_RARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -351,7 +352,8 @@ class InputFacts:
         seen = self.comparison.run.epoch_starts
         if seen or self.refill is None or self.refill.seconds < _REFILL_OVER_MEDIAN * float(np.median(self.stalls)):
             return seen
-        return tuple(np.flatnonzero(self.stalls >= MOSTLY * self.refill.seconds).tolist())
+        bursts = np.flatnonzero(self.stalls >= MOSTLY * self.refill.seconds)
+        return tuple(bursts.tolist()) if len(bursts) <= _RARE * len(self.stalls) else ()
 
     @property
     def near_epochs(self) -> set[int]:

@@ -47,7 +47,7 @@ class StackSampler:
     def __init__(self) -> None:
         # By the numbers of code objects: their own hash is computed from all that they consist of.
         self._seconds: dict[int, dict[tuple[int, ...], float]] = defaultdict(lambda: defaultdict(float))
-        self._codes: dict[int, CodeType] = {}
+        self._stacks: dict[tuple[int, ...], Stack] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="stack-sampler", daemon=True)
 
@@ -62,25 +62,26 @@ class StackSampler:
     def stacks(self) -> dict[int, dict[Stack, float]]:
         """Of each thread by its identifier, the seconds that it was seen in each stack."""
         return {
-            thread: {tuple(self._codes[code] for code in reversed(stack)): time for stack, time in seen.items()}
+            thread: {self._stacks[stack]: seconds for stack, seconds in seen.items()}
             for thread, seen in self._seconds.items()
         }
 
     def _sample(self) -> None:
-        own, before, codes = threading.get_ident(), time.perf_counter(), self._codes
+        own, before, stacks = threading.get_ident(), time.perf_counter(), self._stacks
         while not self._stop.is_set():
             time.sleep(_INTERVAL)
             now = time.perf_counter()
             for thread, innermost in sys._current_frames().items():
                 if thread == own:
                     continue
-                stack, frame = [], innermost
+                codes, frame = [], innermost
                 while frame is not None:
-                    code = frame.f_code
-                    codes[id(code)] = code
-                    stack.append(id(code))
+                    codes.append(frame.f_code)
                     frame = frame.f_back  # type: ignore[assignment]
-                self._seconds[thread][tuple(stack)] += now - before
+                stack = tuple(map(id, codes))
+                if stack not in stacks:
+                    stacks[stack] = tuple(reversed(codes))
+                self._seconds[thread][stack] += now - before
             before = now
 
 

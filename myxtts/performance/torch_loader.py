@@ -77,13 +77,11 @@ class ItemTime:
         key: what it was asked for; None if it was not asked for anything by name.
         count: items that it gave.
         seconds: that it took.
-        cpu: of these, on a CPU.
     """
 
     key: Any
     count: int
     seconds: float
-    cpu: float
 
 
 @dataclass(frozen=True)
@@ -223,9 +221,9 @@ class _TimedDataset(Dataset):
         return len(self._dataset)
 
     def _timed(self, call: Callable[[], Any], key: Any, count: int) -> Any:
-        began, cpu = time.perf_counter(), time.thread_time()
+        began = time.perf_counter()
         value = call()
-        self._log.append(ItemTime(key, count, time.perf_counter() - began, time.thread_time() - cpu))
+        self._log.append(ItemTime(key, count, time.perf_counter() - began))
         return value
 
 
@@ -239,12 +237,12 @@ class _TimedIterable(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         items = iter(self._dataset)
         while True:
-            began, cpu = time.perf_counter(), time.thread_time()
+            began = time.perf_counter()
             try:
                 item = next(items)
             except StopIteration:
                 return
-            self._log.append(ItemTime(None, 1, time.perf_counter() - began, time.thread_time() - cpu))
+            self._log.append(ItemTime(None, 1, time.perf_counter() - began))
             yield item
 
     def __getattr__(self, name: str) -> Any:
