@@ -359,8 +359,8 @@ def _starved_cpu(facts: InputFacts) -> Suspect | None:
 
 def _per_clip_work(facts: InputFacts) -> Suspect | None:
     node, maker = facts.slow_node, facts.maker
-    if maker is not None and maker.computing is not None and maker.computing >= MOSTLY and facts.explained >= MOSTLY:
-        return Suspect(facts.removed(1 - maker.computing), "one thread computes every batch", _maker(facts))
+    if maker is not None and maker.work >= MOSTLY and facts.explained >= MOSTLY:
+        return Suspect(facts.removed(1 - maker.work), "one thread computes every batch", _maker(facts))
     if node is None or facts.alone.waiting >= MOSTLY or facts.is_python(node):
         return None
     if facts.loader is not None and node.kind != "Dataset":

@@ -199,6 +199,12 @@ class BatchMaker:
         return cls(function, share, is_loop, computing, queued, locked)
 
     @property
+    def work(self) -> float:
+        """The share of its time that is work, had it always got a CPU when it wanted one; 0 if that is unknown."""
+        others = 1 - (self.computing or 0.0) - self.queued
+        return self.computing / (self.computing + others) if self.computing else 0.0
+
+    @property
     def waiting(self) -> float | None:
         """Spent waiting for anything else: bytes, a lock, a process."""
         return None if self.computing is None else max(0.0, 1 - self.computing - self.queued - self.locked)
