@@ -6,6 +6,7 @@ of PyTorch's, so reading this file needs no torch; making a loader does.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -183,17 +184,21 @@ def long_blocking_step() -> Callable[[Any], None]:
 
 
 class Generated:
-    """Batches from a Python loop that computes each, in Python."""
+    """Batches from a Python loop that keeps the interpreter lock while it makes each, as Python code does.
 
-    def __init__(self, work: float) -> None:
-        self.work = work
+    Args:
+        microseconds: for a batch. They pass without the CPU, so that a busy machine does not change them.
+    """
+
+    def __init__(self, microseconds: int) -> None:
+        self.microseconds = microseconds
 
     def __iter__(self) -> Iterator[np.ndarray]:
         while True:
             yield self.make_batch()
 
     def make_batch(self) -> np.ndarray:
-        compute(self.work)
+        ctypes.PyDLL(None).usleep(self.microseconds)
         return np.zeros([BATCH, FRAMES, BANDS], np.float32)
 
 
@@ -271,7 +276,7 @@ LOADER_CASES: dict[str, Case] = {
     ),
     "a disk that seeks for too many": Case("too-many-workers", lambda: loader(Disk(), 16), lambda: loader(Disk(), 2)),
     "a slow Python generator": Case(
-        "python-function", lambda: iter(Generated(0.012)), lambda: Generated(0.0005), simulated(0.006), num_batches=60
+        "python-function", lambda: iter(Generated(12_000)), lambda: Generated(500), simulated(0.006), num_batches=60
     ),
     "a Python loop that waits": Case(
         "low-parallelism", lambda: Waiting(0.05), lambda: loader(WholeBatches(0.05), 4, batch_size=None)
