@@ -67,6 +67,17 @@ def test_the_function_that_the_loop_waits_in_is_named_without_workers() -> None:
     assert found.function == "Clips.__getitem__ (clips.py)"
 
 
+def test_a_command_line_may_have_any_character() -> None:
+    lines = [
+        'process 7:"python -c import time',
+        "",
+        'x = 1; print("a;b 3")";thread (7): Main;main (a.py:1);f (a.py:2) 5',
+    ]
+    (stack,) = parse_stacks([*lines, "not a stack"], 1)
+    assert (stack.process, stack.thread, stack.count) == (7, "7", 5)
+    assert stack.frames == ("main (a.py:1)", "f (a.py:2)")
+
+
 def test_a_process_that_asks_no_loader_is_not_judged() -> None:
     with pytest.raises(AttachError, match="no thread was seen asking a loader"):
         judge_stacks(parse_stacks([f"{MAIN};step (train.py:3) 40"], 7), 7, {})

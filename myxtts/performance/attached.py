@@ -44,8 +44,8 @@ _LOADER_CALLS = (
 _WORKER = "_worker_loop"
 _FETCH = "Fetcher.fetch (torch/utils/data/_utils/fetch.py"
 _COLLATE = re.compile(r"collate", re.IGNORECASE)
-_PROCESS = re.compile(r"^process (\d+)")
-_THREAD = re.compile(r"^thread \((\w+)\)(?:: (.*))?$")
+_PROCESS = re.compile(r'(?:^|;)process (\d+):"')
+_STACK = re.compile(r"(?:^|;)thread \((\w+)\)(?:: [^;]*?)?((?:;.*)?) (\d+)$")
 _LINE = re.compile(r":\d+\)$")
 
 
@@ -249,18 +249,21 @@ def record_stacks(process: int, seconds: float, meanwhile: Callable[[], None] = 
 
 
 def parse_stacks(lines: Iterable[str], process: int) -> list[SampledStack]:
-    """The stacks of py-spy's raw format: processes, a thread, frames and a count. `process` is the outermost one."""
-    stacks = []
+    """The stacks of py-spy's raw format: processes, a thread, frames and a count. `process` is the outermost one.
+
+    A process is written with its command line, which may have any character in it, new lines as well.
+    """
+    stacks, before = [], ""
     for line in lines:
-        text, _, count = line.rpartition(" ")
-        parts = text.split(";")
-        threads = [place for place, part in enumerate(parts) if _THREAD.match(part)]
-        if not threads or not count.isdigit():
+        found = _STACK.search(line)
+        if found is None:
+            before += line + "\n"
             continue
-        at = threads[0]
-        owners = [int(found.group(1)) for part in parts[:at] if (found := _PROCESS.match(part))]
-        number = str(_THREAD.match(parts[at]).group(1))  # type: ignore[union-attr]
-        stacks.append(SampledStack(owners[-1] if owners else process, number, tuple(parts[at + 1 :]), int(count)))
+        owners = _PROCESS.findall(before + line[: found.start()])
+        thread, frames, count = found.groups()
+        owner = int(owners[-1]) if owners else process
+        stacks.append(SampledStack(owner, thread, tuple(frames.split(";")[1:]), int(count)))
+        before = ""
     return stacks
 
 
