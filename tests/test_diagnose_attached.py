@@ -68,11 +68,8 @@ def test_the_function_that_the_loop_waits_in_is_named_without_workers() -> None:
 
 
 def test_a_command_line_may_have_any_character() -> None:
-    lines = [
-        'process 7:"python -c import time',
-        "",
-        'x = 1; print("a;b 3")";thread (7): Main;main (a.py:1);f (a.py:2) 5',
-    ]
+    command = ['process 7:"python -c import time', "", 'x = 1; print("a;b 3")"']
+    lines = [*command[:-1], f"{command[-1]};thread (7): Main;main (a.py:1);f (a.py:2) 5"]
     (stack,) = parse_stacks([*lines, "not a stack"], 1)
     assert (stack.process, stack.thread, stack.count) == (7, "7", 5)
     assert stack.frames == ("main (a.py:1)", "f (a.py:2)")
