@@ -13,48 +13,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from fault_case import STEP, Case, blocking_step, compute, simulated
 
 from myxtts.performance.simulated_accelerator import SimulatedStep
 
-STEP = 0.03  # long beside what a wake-up may take on a busy host, so that no fixed pipeline is late
 MANY = 16
 READY = 8
 BANDS = 8
-
-
-@dataclass(frozen=True)
-class Case:
-    """A fault and its twin.
-
-    Attributes:
-        culprit: what `diagnose` should name for `faulty`.
-        faulty, fixed: make the pipeline.
-        faulty_step, fixed_step: make the step.
-        around: holds while the faulty one is measured.
-        num_batches: to measure.
-    """
-
-    culprit: str
-    faulty: Callable[[], Any]
-    fixed: Callable[[], Any]
-    faulty_step: Callable[[], Callable[[Any], Any]] = lambda: SimulatedStep(STEP)
-    fixed_step: Callable[[], Callable[[Any], Any]] | None = None
-    around: Callable[[], Any] = contextlib.nullcontext
-    num_batches: int = 30
-
-
-def simulated(seconds: float) -> Callable[[], SimulatedStep]:
-    return lambda: SimulatedStep(seconds)
-
-
-def blocking_step() -> Callable[[Any], None]:
-    """A step that reads its loss back, as many loops do: it returns when the device is done."""
-    return lambda batch: time.sleep(STEP)
 
 
 def clips(count: int = 1 << 20) -> tf.data.Dataset:
@@ -116,10 +85,7 @@ def python_map_fixed() -> tf.data.Dataset:
 
 
 def tokenize(number: Any) -> Any:
-    """Work in Python itself, without any waiting."""
-    total, ends = 0, time.thread_time() + 0.008
-    while time.thread_time() < ends:
-        total += sum(range(50))
+    compute(0.008)
     return number
 
 
@@ -179,9 +145,9 @@ class Ahead:
     num_workers = 1
 
     def __init__(self, loader: Loader) -> None:
-        from myxtts.performance.experiments import prefetched
+        from myxtts.performance.made_ahead import ThreadAhead
 
-        self._ahead = prefetched(loader, READY)
+        self._ahead = ThreadAhead(loader, READY)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter(self._ahead)
@@ -216,6 +182,22 @@ def shuffle_faulty() -> tf.data.Dataset:
 def shuffle_fixed() -> tf.data.Dataset:
     loaded = clips(EPOCH).shuffle(EPOCH).map(load_from_afar, num_parallel_calls=MANY)
     return pooled(loaded.batch(8).prefetch(2))
+
+
+# The same, in a pipeline that repeats itself, so that nobody sees an epoch begin.
+
+
+def load_from_near(number: tf.Tensor) -> tf.Tensor:
+    return as_clip(through_python(wait(0.001))(number))
+
+
+def repeated_shuffle_faulty() -> tf.data.Dataset:
+    return clips(960).map(load_from_near).shuffle(960).batch(16).repeat().prefetch(2)
+
+
+def repeated_shuffle_fixed() -> tf.data.Dataset:
+    loaded = clips(960).shuffle(960).map(load_from_near, num_parallel_calls=MANY)
+    return pooled(loaded.batch(16).repeat().prefetch(READY))
 
 
 # Storage that gives so many bytes a second, however many ask.
@@ -400,6 +382,9 @@ CASES: dict[str, Case] = {
     ),
     "one call at a time": Case("low-parallelism", low_parallelism_faulty, low_parallelism_fixed),
     "a shuffle of loaded clips": Case("shuffle-refill", shuffle_faulty, shuffle_fixed, num_batches=70),
+    "a shuffle of loaded clips that repeats": Case(
+        "shuffle-refill", repeated_shuffle_faulty, repeated_shuffle_fixed, num_batches=150
+    ),
     "a throttled reader": Case("slow-storage", reading(100_000), reading(1e9)),
     "a loader on slow storage": Case("slow-storage", lambda: Loader(0.06), lambda: Loader(0.001)),
     "clip by clip": Case("per-clip-work", per_clip_faulty, per_clip_fixed, num_batches=20),

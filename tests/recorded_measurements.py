@@ -15,7 +15,9 @@ import numpy as np
 from myxtts.performance.facts import Measurements
 from myxtts.performance.stall import StepTimeline
 
-RECORDED = Path(__file__).parent / "data" / "diagnose_measurements.json"
+_DATA = Path(__file__).parent / "data"
+PIPELINES = _DATA / "diagnose_measurements.json"
+LOADERS = _DATA / "diagnose_loader_measurements.json"
 
 _DIGITS = 6  # microseconds
 
@@ -38,14 +40,14 @@ def from_json(values: Any) -> Measurements:
     return typing.cast(Measurements, _build(Measurements, values))
 
 
-def read_recorded() -> dict[str, dict[str, Any]]:
+def read_recorded(path: Path) -> dict[str, dict[str, Any]]:
     """For each pipeline by name, what was measured of its variants: `faulty` and `fixed`, or `healthy`."""
-    return typing.cast(dict[str, dict[str, Any]], json.loads(RECORDED.read_text(encoding="utf-8")))
+    return typing.cast(dict[str, dict[str, Any]], json.loads(path.read_text(encoding="utf-8")))
 
 
-def write_recorded(recorded: dict[str, dict[str, Any]]) -> None:
+def write_recorded(path: Path, recorded: dict[str, dict[str, Any]]) -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(one, separators=(',', ':'))}" for name, one in recorded.items()]
-    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

@@ -37,19 +37,22 @@ def compiler() -> Iterator[Compiler]:
     made.may_go_on.set()
 
 
+BATCH = {"tokens": [1, 2]}
+
+
 def shape_of(one: Any) -> tuple[int, ...]:
-    return (len(one),)
+    return (len(one["tokens"]),)
 
 
 def test_steps_are_plain_until_their_shape_is_compiled(compiler: Compiler) -> None:
     step = BackgroundCompilation(lambda _: "plain", lambda _: "compiled", compiler, shape_of)
     assert not step.is_ready((2,))
-    assert [step("ab"), step("ab")] == ["plain", "plain"]
+    assert [step(BATCH), step(BATCH)] == ["plain", "plain"]
     assert not step.is_ready((2,))
     compiler.may_go_on.set()
     step.close()
     assert step.is_ready((2,))
-    assert step("ab") == "compiled"
+    assert step(BATCH) == "compiled"
 
 
 def test_a_step_that_does_not_fit_waits_for_the_compiled_one(compiler: Compiler) -> None:
@@ -57,7 +60,7 @@ def test_a_step_that_does_not_fit_waits_for_the_compiled_one(compiler: Compiler)
         compiler.may_go_on.set()
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    assert BackgroundCompilation(plain, lambda _: "compiled", compiler, shape_of)("ab") == "compiled"
+    assert BackgroundCompilation(plain, lambda _: "compiled", compiler, shape_of)(BATCH) == "compiled"
 
 
 def test_any_other_error_is_raised(compiler: Compiler) -> None:
@@ -65,16 +68,16 @@ def test_any_other_error_is_raised(compiler: Compiler) -> None:
         raise tf.errors.InvalidArgumentError(None, None, "wrong")
 
     with pytest.raises(tf.errors.InvalidArgumentError):
-        BackgroundCompilation(plain, lambda _: "compiled", compiler, shape_of)("ab")
+        BackgroundCompilation(plain, lambda _: "compiled", compiler, shape_of)(BATCH)
 
 
 def test_what_could_not_be_compiled_beside_a_step_is_compiled_without_one(compiler: Compiler) -> None:
     compiler.error = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
     step = BackgroundCompilation(lambda _: "plain", lambda _: "compiled", compiler, shape_of)
-    assert step("ab") == "plain"
+    assert step(BATCH) == "plain"
     compiler.may_go_on.set()
     step.close()
-    assert step("ab") == "compiled"
+    assert step(BATCH) == "compiled"
 
 
 @pytest.mark.soak

@@ -11,13 +11,14 @@ import json
 from typing import Any
 
 import pytest
-from fault_table import LEAST_REMOVED, is_right, lost_ms, measure
-from faulty_pipelines import CASES, HEALTHY
+from fault_table import LEAST_REMOVED, lost_ms, pipelines
 from recorded_measurements import from_json, read_recorded, to_json
 
 from myxtts.performance import Diagnosis
 from myxtts.performance.culprits import CULPRITS
 from myxtts.performance.diagnose_pipeline import judge
+
+FAULTS = pipelines()
 
 # One for each way of measuring: a node in Python, epochs, single clips, a plain iterable, shapes, an eager step.
 MEASURED = (
@@ -33,16 +34,16 @@ MEASURED = (
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, dict[str, Any]]:
     """Made by `python tests/fault_table.py --record`, on a quiet machine."""
-    return read_recorded()
+    return read_recorded(FAULTS.recorded)
 
 
 def conclusion(recorded: dict[str, dict[str, Any]], name: str, variant: str) -> Diagnosis:
     return judge(from_json(recorded[name][variant]))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FAULTS.cases)
 def test_a_fault_is_named_with_its_remedy(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    found, culprit = conclusion(recorded, name, "faulty"), CULPRITS[CASES[name].culprit]
+    found, culprit = conclusion(recorded, name, "faulty"), CULPRITS[FAULTS.cases[name].culprit]
     assert found.culprit == culprit.name, f"\n{found}"
     assert found.culprit_text
     assert found.fixes[0].culprit == culprit.name
@@ -50,32 +51,29 @@ def test_a_fault_is_named_with_its_remedy(name: str, recorded: dict[str, dict[st
     assert found.fixes[0].lines in (culprit.tf_data, culprit.iterable)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FAULTS.cases)
 def test_the_fixed_twin_is_not_accused_and_loses_far_less(name: str, recorded: dict[str, dict[str, Any]]) -> None:
     faulty, fixed = conclusion(recorded, name, "faulty"), conclusion(recorded, name, "fixed")
     assert fixed.culprit == "none", f"\n{fixed}"
     assert lost_ms(fixed) <= (1 - LEAST_REMOVED) * lost_ms(faulty)
 
 
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("name", FAULTS.healthy)
 def test_a_healthy_pipeline_is_left_alone(name: str, recorded: dict[str, dict[str, Any]]) -> None:
     found = conclusion(recorded, name, "healthy")
     assert (found.verdict, found.culprit, found.fixes) == ("not input-bound", "none", ()), f"\n{found}"
     assert "stop tuning input" in str(found)
 
 
-def test_every_culprit_has_a_faulty_pipeline_and_every_pipeline_is_recorded(
-    recorded: dict[str, dict[str, Any]],
-) -> None:
-    assert {case.culprit for case in CASES.values()} == set(CULPRITS)
-    assert list(recorded) == [*CASES, *HEALTHY]
+def test_every_pipeline_is_recorded(recorded: dict[str, dict[str, Any]]) -> None:
+    assert list(recorded) == FAULTS.names
 
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_measuring_gives_a_whole_diagnosis_that_can_be_recorded(name: str) -> None:
-    measured = measure(name, "faulty")
+    measured = FAULTS.measure(name, "faulty")
     found = judge(measured)
-    assert 0 < found.steps <= CASES[name].num_batches
+    assert 0 < found.steps <= FAULTS.cases[name].num_batches
     assert found.culprit in {*CULPRITS, "none"}
     assert "VERDICT" in str(found)
     again = judge(from_json(json.loads(json.dumps(to_json(measured)))))
@@ -83,12 +81,11 @@ def test_measuring_gives_a_whole_diagnosis_that_can_be_recorded(name: str) -> No
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [*CASES, *HEALTHY])
+@pytest.mark.parametrize("name", FAULTS.names)
 def test_measured_on_this_machine_the_fault_is_named_and_its_twin_is_not_accused(name: str) -> None:
     """A disturbance may spoil one try of two."""
-    variants = ("faulty", "fixed") if name in CASES else ("healthy",)
     for _ in range(2):
-        found = {variant: judge(measure(name, variant)) for variant in variants}
-        if is_right(name, found):
+        found = {variant: judge(FAULTS.measure(name, variant)) for variant in FAULTS.variants(name)}
+        if FAULTS.is_right(name, found):
             return
     pytest.fail("\n\n".join(f"{variant}:\n{one}" for variant, one in found.items()))

@@ -12,7 +12,19 @@ import pytest
 from myxtts.performance.cpu_use import CpuUse
 from myxtts.performance.culprits import CULPRITS
 from myxtts.performance.diagnose_pipeline import judge
-from myxtts.performance.facts import EagerStep, InputAlone, InputFacts, Measurements, ShuffleRefill, SlowElements
+from myxtts.performance.facts import (
+    BatchMaker,
+    EagerStep,
+    InputAlone,
+    InputFacts,
+    LoaderFacts,
+    LoaderSettings,
+    LoaderTrial,
+    Measurements,
+    PinnedCopy,
+    ShuffleRefill,
+    SlowElements,
+)
 from myxtts.performance.graph_nodes import Node
 from myxtts.performance.replay_comparison import ReplayComparison, _compare
 from myxtts.performance.stall import StepTimeline
@@ -62,6 +74,25 @@ def spikes(*steps: int, seconds: float, **changes: Any) -> ReplayComparison:
     return compared(stalls.tolist(), **changes)
 
 
+LOADER = LoaderFacts(LoaderSettings(2, 2, False, False, 8, "RandomSampler", "collate", "fork"))
+
+
+def of_loader(
+    receive: float = 0.0, send: float = 0.0, collate: float = 0.0, dataset: float = 0.1, **facts: Any
+) -> Measurements:
+    """A PyTorch loader with two workers, whose parts take so many seconds per batch."""
+    workers = LOADER.settings.num_workers
+    parts = {"Receive": (receive, 1), "Send": (send, workers), "Collate": (collate, workers)}
+    nodes = [Node(kind, kind, seconds, 1, threads) for kind, (seconds, threads) in parts.items()]
+    nodes.append(Node("Clips.__getitem__", "Dataset", dataset, 8, workers))
+    return replace(waiting(*nodes, **({"loader": LOADER} | facts)), is_tf_data=False)
+
+
+TRIED = {
+    "worker-start": ("DataLoader(..., persistent_workers=True)",),
+    "too-many-workers": ("DataLoader(..., num_workers=2)",),
+    "too-few-workers": ("DataLoader(..., num_workers=8)",),
+}
 CROWDED = CpuUse(wall=1.0, own=0.2, queued=1.6, others=1.8, cpus=2, machine_cpus=2)
 FACTS = {
     "no-prefetch": waiting(node("Map", 0.02), seconds=0.02, waits_for_all=True, prefetched_stall=0.0),
@@ -83,6 +114,19 @@ FACTS = {
     "slow-storage": waiting(node("ParallelMap", 0.8, 16)),
     "starved-cpu": waiting(node("Map", 0.05), cpu=CROWDED),
     "per-clip-work": waiting(node("ParallelMap", 0.1, 2, calls=1024), cpu=working(0.1)),
+    "worker-start": of_loader(
+        comparison=spikes(10, 20, seconds=0.3, epochs=(10, 20)),
+        loader=replace(LOADER, persistent=LoaderTrial("persistent_workers=True", 0.0)),
+    ),
+    "too-many-workers": of_loader(
+        dataset=0.4, loader=replace(LOADER, fewer_workers=LoaderTrial("num_workers=2", 0.001))
+    ),
+    "too-few-workers": of_loader(
+        dataset=0.1, loader=replace(LOADER, more_workers=LoaderTrial("num_workers=8", 0.001))
+    ),
+    "slow-collate": of_loader(collate=0.09, dataset=0.01, cpu=working(0.1)),
+    "hand-over": of_loader(receive=0.05, send=0.03, dataset=0.01, cpu=working(0.1)),
+    "no-pin-memory": Measurements(compared(), pinned_copy=PinnedCopy(0.012, 0.004), is_tf_data=False),
     "recompilation": Measurements(compared(calls=0.1, shapes=[((4, 20 + k, 8),) for k in range(STEPS)])),
     "eager-step": Measurements(compared(), eager=EagerStep(300, 0.9)),
 }
@@ -90,10 +134,11 @@ FACTS = {
 
 @pytest.mark.parametrize("name", CULPRITS)
 def test_a_culprit_is_named_with_its_remedy_and_its_gain(name: str) -> None:
-    found = judge(FACTS[name])
+    found, culprit = judge(FACTS[name]), CULPRITS[name]
     assert found.culprit == name, f"\n{found}"
     assert found.fixes[0].culprit == name
-    assert (found.fixes[0].text, found.fixes[0].lines) == (CULPRITS[name].remedy, CULPRITS[name].tf_data)
+    lines = TRIED.get(name) or culprit.tf_data or culprit.iterable
+    assert (found.fixes[0].text, found.fixes[0].lines) == (culprit.remedy, lines)
     assert found.fixes[0].gain == pytest.approx(found.lost_share, rel=0.3)
 
 
@@ -108,11 +153,64 @@ def test_a_culprit_is_named_with_its_remedy_and_its_gain(name: str) -> None:
         ("slow-storage", waiting(node("ParallelMap", 0.8, 16), cpu=working(0.8))),
         ("starved-cpu", waiting(node("Map", 0.05), cpu=replace(CROWDED, others=0.0))),
         ("recompilation", Measurements(compared(calls=0.1))),
+        ("worker-start", of_loader(loader=replace(LOADER, persistent=LoaderTrial("persistent_workers=True", 0.0)))),
+        ("too-few-workers", of_loader(loader=replace(LOADER, more_workers=LoaderTrial("num_workers=8", 0.02)))),
+        ("slow-collate", of_loader(collate=0.04, dataset=0.06, cpu=working(0.1))),
+        ("hand-over", of_loader(receive=0.001, send=0.001, dataset=0.1, cpu=working(0.1))),
+        ("no-pin-memory", Measurements(compared(), pinned_copy=PinnedCopy(0.0041, 0.004), is_tf_data=False)),
         ("eager-step", Measurements(compared(), eager=EagerStep(300, 0.05))),
     ],
 )
 def test_what_would_gain_nothing_is_not_accused(name: str, facts: Measurements) -> None:
     assert judge(facts).culprit != name
+
+
+def test_the_parts_of_a_loader_point_to_what_its_workers_do() -> None:
+    computing = judge(of_loader(dataset=0.1, cpu=working(0.1)))
+    waiting_for_bytes = judge(of_loader(dataset=0.1))
+    assert (computing.culprit, waiting_for_bytes.culprit) == ("per-clip-work", "slow-storage")
+    assert [node.name for node in computing.nodes] == ["Receive", "Send", "Collate", "Clips.__getitem__"]
+
+
+def test_a_refill_is_told_from_clip_work_by_its_waits_where_no_epoch_is_seen() -> None:
+    at_work = node("Map", 0.05, calls=16)
+    refill = ShuffleRefill("Shuffle", 960, 0.3)
+    facts: dict[str, Any] = {"cpu": working(0.05), "refill": refill}
+    in_bursts = waiting(at_work, comparison=spikes(10, 25, seconds=0.29), **facts)
+    everywhere = waiting(at_work, comparison=compared((0.02,) * STEPS), **facts)
+    assert in_bursts.input is not None
+    assert in_bursts.input.epoch_starts == (10, 25)
+    assert (judge(in_bursts).culprit, judge(everywhere).culprit) == ("shuffle-refill", "per-clip-work")
+
+
+def of_iterable(lock_held: float = 0.0, **facts: Any) -> Measurements:
+    maker = facts.pop("maker", BatchMaker("make (data.py:7)", 0.9, True, computing=0.9))
+    measured = waiting(lock_held=lock_held, maker=maker, processes=2, **facts)
+    return replace(measured, is_tf_data=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("python-function", of_iterable(lock_held=0.8, cpu=working(0.05), processes_stall=0.002)),
+        ("python-function", of_iterable(lock_held=0.8, cpu=working(0.05))),
+        ("low-parallelism", of_iterable(cpu=working(0.05), processes_stall=0.002)),
+        ("per-clip-work", of_iterable(cpu=working(0.05))),
+        ("slow-storage", of_iterable(maker=BatchMaker("read (data.py:7)", 0.9, True, 0.02), processes_stall=0.02)),
+        ("no-prefetch", of_iterable(cpu=working(0.05), prefetched_stall=0.001, processes_stall=0.0)),
+    ],
+)
+def test_a_python_iterable_has_a_culprit_and_the_function_it_is_in(name: str, facts: Measurements) -> None:
+    found = judge(facts)
+    assert found.culprit == name, f"\n{found}"
+    assert found.fixes[0].lines == CULPRITS[name].iterable
+    assert any("(data.py:7)" in line for line in found.evidence)
+
+
+def test_time_that_others_have_the_lock_is_not_called_waiting() -> None:
+    maker = BatchMaker.of_times("make (data.py:7)", 0.9, False, computing=0.2, queued=0.1, lock_held=0.8)
+    assert (maker.locked, maker.waiting) == (pytest.approx(0.6), pytest.approx(0.1))
+    assert "computes 20 %, waits 10 %, waits for the lock 60 %, waits for a CPU 10 %" in str(maker)
 
 
 def test_an_input_that_keeps_up_needs_nothing() -> None:

@@ -43,6 +43,8 @@ each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(
 def what_is_wrong(command: CommandLine) -> str | None:
     """Why the program would refuse a command line, or None."""
     name, arguments = (command.words or [""])[0], command.words[1:]
+    if "--" in arguments:  # a program of the user's
+        arguments = arguments[: arguments.index("--")]
     if name not in COMMANDS:
         return f"no command {name!r}"
     unknown = {word.partition("=")[0] for word in arguments if word.startswith("-")} - option_names(name)

@@ -48,6 +48,14 @@ def diagnose(
         Path | None,
         typer.Option(help="Folder of a training run: judge it by its own times, and name a process that is slow."),
     ] = None,
+    attach: Annotated[
+        int | None, typer.Option(help="Number of a process that trains, of any framework: observe it from outside.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long --attach and PROGRAM are observed.")] = 20.0,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- PROGRAM ...]", help="A training script to start, observe and end."),
+    ] = None,
 ) -> None:
     """Measure whether training waits for data, name the cause, and say what to change.
 
@@ -55,6 +63,8 @@ def diagnose(
     this machine would keep one busy.
 
     With `--run` nothing is measured: the run has written the times of its steps, and of all its processes.
+
+    With `--attach 1234`, or `-- python train.py`, the process of another training is observed and not changed.
 
     Example: myxtts diagnose --data-path ./data/ljspeech --batch-size 32 --html report.html --apply
     """
@@ -66,6 +76,9 @@ def diagnose(
         raise UsageError("--output is the file that --apply writes; it has no effect without it")
     if run is not None:
         _judge_run(run)
+        return
+    if attach is not None or program:
+        _observe(attach, program or [], seconds)
         return
     resolved = resolve_for_machine(given)
     before = _measure(resolved.config, resolved.dataset, num_batches, simulate_step_ms)
@@ -88,6 +101,24 @@ def diagnose(
         except OSError as error:
             raise UsageError(f"--html {html}: cannot be written ({error.strerror})") from None
     emit(result, lambda out: _show(out, before, fixed, path))
+
+
+def _observe(process: int | None, program: list[str], seconds: float) -> None:
+    from myxtts.performance.attached import observe, observe_program
+
+    if process is not None and program:
+        raise UsageError("--attach and a program exclude each other; give one of them")
+    if not 1 <= seconds < math.inf:
+        raise UsageError(f"--seconds {seconds:g}: should be at least 1")
+    with console.status("") as status:
+
+        def report(what: str) -> None:
+            status.update(what)
+
+        found = (
+            observe(process, seconds, report) if process is not None else observe_program(program, seconds, report)
+        )
+    emit(asdict(found) | {"verdict": found.verdict, "culprit": found.culprit}, lambda out: out.print(str(found)))
 
 
 def _judge_run(run: Path) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from myxtts.performance.diagnose_pipeline import diagnose
     from myxtts.performance.diagnosis import Diagnosis
+    from myxtts.performance.loop_watch import LoopWatch
     from myxtts.performance.simulated_accelerator import SimulatedStep
 
-__all__ = ["Diagnosis", "SimulatedStep", "diagnose"]
+__all__ = ["Diagnosis", "LoopWatch", "SimulatedStep", "diagnose"]
 
 _MODULES = {
     "Diagnosis": "myxtts.performance.diagnosis",
+    "LoopWatch": "myxtts.performance.loop_watch",
     "SimulatedStep": "myxtts.performance.simulated_accelerator",
     "diagnose": "myxtts.performance.diagnose_pipeline",
 }

@@ -13,6 +13,7 @@ _MOST_BATCHES = 24
 _MOST_BYTES = 512 << 20
 _UNKNOWN_DEPTH = 8
 _DEEPEST = 32
+_PLAIN = (str, bytes, int, float, type(None))
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -25,13 +26,16 @@ class BatchStream:
 
     Attributes:
         is_tf_data: whether it is a `tf.data` pipeline, whose nodes can be timed.
+        is_torch_loader: whether it is PyTorch's `DataLoader`, whose settings can be changed.
         is_one_pass: whether it cannot start again.
         passes: how many passes are complete, that is, the epoch.
     """
 
     def __init__(self, dataset: Iterable[Any]) -> None:
         tensorflow = sys.modules.get("tensorflow")
-        self.dataset = dataset
+        torch_data = sys.modules.get("torch.utils.data")
+        self.dataset: Any = dataset
+        self.is_torch_loader = torch_data is not None and isinstance(dataset, torch_data.DataLoader)
         self.is_tf_data = tensorflow is not None and isinstance(dataset, tensorflow.data.Dataset)
         self.is_one_pass = iter(dataset) is dataset if isinstance(dataset, Iterator) else False
         self.passes = 0
@@ -56,7 +60,7 @@ class BatchStream:
 
             return min(_DEEPEST, buffered_batches(self.dataset))
         workers = getattr(self.dataset, "num_workers", None)
-        if workers is not None:  # PyTorch's DataLoader
+        if workers is not None:  # PyTorch's DataLoader, and what looks like it
             return min(_DEEPEST, workers * (getattr(self.dataset, "prefetch_factor", None) or 0))
         return 0 if isinstance(self.dataset, (list, tuple)) or self.is_one_pass else _UNKNOWN_DEPTH
 
@@ -80,7 +84,7 @@ class ReplayBuffer:
 
     def add(self, batch: Any) -> None:
         """Keeps a batch if there is room; the first one always."""
-        size = sum(_bytes(leaf) for leaf in leaves(batch))
+        size = batch_bytes(batch)
         room = self._bytes + size <= _MOST_BYTES
         if (room and len(self.batches) < _MOST_BATCHES) or not self.batches:
             self.batches.append(batch)
@@ -125,6 +129,18 @@ def padding_share(batches: Iterable[Any]) -> float:
     return padding / total if total else 0.0
 
 
+def batch_bytes(batch: Any) -> int:
+    """Of the arrays of a batch."""
+    return sum(_bytes(leaf) for leaf in leaves(batch))
+
+
+def count_objects(batch: Any) -> int:
+    """The arrays and other values of a batch, each by itself."""
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    return sum(map(count_objects, batch)) if isinstance(batch, (tuple, list)) else 1
+
+
 def _bytes(leaf: Any) -> int:
     shape = getattr(leaf, "shape", None)
     if shape is None:
@@ -159,10 +175,13 @@ def leading_dimension(batch: Any) -> int:
 
 
 def leaves(batch: Any) -> Iterator[Any]:
-    """The arrays of a batch, however they are nested in mappings, tuples and lists."""
+    """The arrays of a batch, however they are nested in mappings, tuples and lists.
+
+    A list of plain values is one leaf: looking at each of a million would take longer than a step.
+    """
     if isinstance(batch, Mapping):
         batch = tuple(batch.values())
-    if isinstance(batch, (tuple, list)):
+    if isinstance(batch, (tuple, list)) and not (batch and isinstance(batch[0], _PLAIN)):
         for part in batch:
             yield from leaves(part)
     else:

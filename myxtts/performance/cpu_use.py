@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class CpuUse:
 
     Attributes:
         wall: its length.
-        own: CPU time of this process.
+        own: CPU time of this process, and of those that work for it.
         queued: time that threads of this process could have run and did not get a CPU.
         others: CPU time of all others on the CPUs that this process may use, other guests of its host included.
         throttled: time that the process's cgroup was held back by its quota.
@@ -77,11 +78,13 @@ class CpuUse:
 class CpuMeter:
     """Measures from `start` (or from its creation) to `read`.
 
-    The thread with the number `without` does not count: it belongs to the measurement.
+    The thread with the number `without` does not count: it belongs to the measurement. `processes` are the ids of
+    others that work for this one, such as a loader's workers, and count with it.
     """
 
-    def __init__(self, without: int | None = None) -> None:
+    def __init__(self, without: int | None = None, processes: Sequence[int] = ()) -> None:
         self._without = str(without)
+        self._processes = processes
         self.start()
 
     def start(self) -> None:
@@ -89,18 +92,21 @@ class CpuMeter:
         self._cpus = usable_cpu_numbers()
         self._wall = time.perf_counter()
         self._own = time.process_time()
-        self._queued = _queued_by_thread()
+        self._threads = self._read_threads()
         self._busy = _busy_seconds(self._cpus)
         self._throttled = _throttled_seconds()
 
     def read(self) -> CpuUse:
         """What has happened since `start`."""
         own = time.process_time() - self._own
-        queued = sum(
-            value - self._queued.get(thread, 0.0)
-            for thread, value in _queued_by_thread().items()
-            if thread != self._without
-        )
+        queued = 0.0
+        for key, (worked, waited) in self._read_threads().items():
+            worked_before, waited_before = self._threads.get(key, (0.0, 0.0))
+            process, thread = key
+            if process is not None:
+                own += worked - worked_before
+            if thread != self._without:
+                queued += waited - waited_before
         busy = _busy_seconds(self._cpus) - self._busy
         return CpuUse(
             wall=max(time.perf_counter() - self._wall, 1e-9),
@@ -112,10 +118,17 @@ class CpuMeter:
             machine_cpus=os.cpu_count() or 1,
         )
 
+    def _read_threads(self) -> dict[tuple[int | None, str], tuple[float, float]]:
+        found: dict[tuple[int | None, str], tuple[float, float]] = {}
+        for process in (None, *self._processes):
+            of_process = thread_seconds(Path(f"/proc/{'self' if process is None else process}/task"))
+            found |= {(process, thread): seconds for thread, seconds in of_process.items()}
+        return found
 
-def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float]:
-    """Seconds in the run queue, of each thread that lives."""
-    queued = {}
+
+def thread_seconds(folder: Path = Path("/proc/self/task")) -> dict[str, tuple[float, float]]:
+    """Seconds on a CPU and in the run queue, of each thread that lives, by its number."""
+    seconds = {}
     try:
         threads = os.listdir(folder)
     except OSError:
@@ -126,8 +139,8 @@ def _queued_by_thread(folder: Path = Path("/proc/self/task")) -> dict[str, float
         except OSError:  # ended meanwhile
             continue
         if len(fields) >= 2:
-            queued[thread] = int(fields[1]) / 1e9
-    return queued
+            seconds[thread] = int(fields[0]) / 1e9, int(fields[1]) / 1e9
+    return seconds
 
 
 def _busy_seconds(cpus: frozenset[int], path: Path = Path("/proc/stat")) -> float:

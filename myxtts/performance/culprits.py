@@ -1,6 +1,7 @@
 """The culprits that `diagnose` can name: one entry each, with its rule and what to do about it.
 
-A new culprit is one more entry here, and a pipeline that has it beside its fixed twin in `tests/faulty_pipelines.py`.
+A new culprit is one more entry here, and a pipeline that has it beside its fixed twin in `tests/faulty_pipelines.py`
+or `tests/faulty_loaders.py`.
 
 A rule judges a suspect by what its absence is worth: tried out where that is possible, otherwise computed from the
 measured times of the pipeline's nodes. That a thing is there (a Python function, say) is no reason by itself.
@@ -15,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from myxtts.performance.diagnosis import number
-from myxtts.performance.facts import MORE_PARALLEL, MOSTLY, InputFacts, Measurements
+from myxtts.performance.facts import MORE_PARALLEL, MOSTLY, InputFacts, LoaderTrial, Measurements
 from myxtts.performance.stall import HIGHLY_INPUT_BOUND
 
 # The first suspect of the table that would remove enough is the culprit; if none would, the one that removes most.
@@ -69,12 +70,14 @@ class Suspect:
         text: which node, clip or resource.
         evidence: what was measured.
         measured: whether `removed` was measured by trying it.
+        lines: the change as code, with the values that were found; empty: as the culprit has it.
     """
 
     removed: float
     text: str
     evidence: tuple[str, ...] = ()
     measured: bool = False
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Culprit(Generic[Facts]):
         shown_by: the evidence that it rests on.
         rule: finds it in the facts.
         remedy: what to do, in words.
-        tf_data: the same as lines of a `tf.data` pipeline.
+        tf_data: the same as lines of a `tf.data` pipeline; empty: only a PyTorch loader can have it.
         iterable: the same for other loaders; empty: as for `tf.data`.
         settings: changes of our own configuration; the first that differs from what is set is tried.
         with_settings: what these settings do instead of the remedy, in words; empty: they are the remedy.
@@ -131,14 +134,30 @@ def _no_prefetch(facts: InputFacts) -> Suspect | None:
     return Suspect(
         float(np.clip(1 - facts.prefetched_stall / facts.comparison.stall, 0, 1)),
         "the pipeline does not end with a prefetch, so every step waits while its batch is made",
-        (f"with batches made ahead, a step waits {waits} ms (measured)",),
+        (f"with batches made ahead, a step waits {waits} ms (measured)", *_maker(facts)),
         measured=True,
     )
 
 
+def _maker(facts: InputFacts) -> tuple[str, ...]:
+    """Which function makes the batches of a Python iterable, as evidence."""
+    return () if facts.maker is None else (str(facts.maker),)
+
+
+def _by_processes(facts: InputFacts, text: str, *evidence: str) -> Suspect | None:
+    """A suspect that processes in place of one thread remove, as far as they were seen to."""
+    stall = facts.comparison.stall
+    if facts.processes_stall is None or not stall:
+        return None
+    waits = f"{number(1e3 * facts.processes_stall)} instead of {number(1e3 * stall)}"
+    measured = f"with {facts.processes} processes that make batches, a step waits {waits} ms (measured)"
+    removed = float(np.clip(1 - facts.processes_stall / stall, 0, 1))
+    return Suspect(removed, text, (*_maker(facts), measured, *evidence), measured=True)
+
+
 def _shuffle_refill(facts: InputFacts) -> Suspect | None:
     refill, share = facts.refill, facts.stall_at_epochs
-    epochs, stall = len(facts.comparison.run.epoch_starts), facts.comparison.stall
+    epochs, stall = len(facts.epoch_starts), facts.comparison.stall
     if refill is None or not epochs:
         return None
     explained = min(1.0, refill.seconds * epochs / len(facts.stalls) / stall) if stall else 0.0
@@ -169,12 +188,99 @@ def _slow_clips(facts: InputFacts) -> Suspect | None:
     return Suspect(
         max(share, facts.removed(1 - slow.excess_share)),
         f"{len(slow.names)} of {slow.count} clips {longer}: {shown}{more}",
-        (f"{len(spiky)} of {len(facts.stalls)} steps hold {100 * share:.0f} % of the waiting",),
+        (f"{len(spiky)} of {len(facts.stalls)} steps hold {100 * share:.0f} % of the waiting", *_more_ready(facts)),
+    )
+
+
+def _more_ready(facts: InputFacts) -> tuple[str, ...]:
+    """What a PyTorch loader that keeps more batches ready is worth, as evidence."""
+    trial = facts.loader.more_ready if facts.loader is not None else None
+    return () if trial is None else (_waits_with(facts, trial),)
+
+
+def _waits_with(facts: InputFacts, trial: LoaderTrial) -> str:
+    waits = f"{number(1e3 * trial.stall)} instead of {number(1e3 * facts.comparison.stall)}"
+    return f"with {trial.settings} a step waits {waits} ms (measured)"
+
+
+def _tried(facts: InputFacts, trial: LoaderTrial | None, text: str, *evidence: str) -> Suspect | None:
+    """A suspect that other settings of a PyTorch loader remove, as far as they were seen to."""
+    stall = facts.comparison.stall
+    if trial is None or not stall:
+        return None
+    removed = float(np.clip(1 - trial.stall / stall, 0, 1))
+    lines = (f"DataLoader(..., {trial.settings})",)
+    return Suspect(removed, text, (_waits_with(facts, trial), *evidence), measured=True, lines=lines)
+
+
+def _worker_start(facts: InputFacts) -> Suspect | None:
+    loader, starts = facts.loader, list(facts.epoch_starts)
+    if loader is None or not starts or facts.stall_at_epochs < MOSTLY:
+        return None
+    settings = loader.settings
+    waits = number(1e3 * float(facts.stalls[starts].mean()))
+    by = {"fork": "forking", "spawn": "spawning"}.get(settings.start_method, "starting")
+    return _tried(
+        facts,
+        loader.persistent,
+        f"every epoch begins by {by} {settings.num_workers} worker{'s' * (settings.num_workers != 1)}",
+        f"an epoch's first step waits {waits} ms; {100 * facts.stall_at_epochs:.0f} % of the waiting is there",
+    )
+
+
+def _too_many_workers(facts: InputFacts) -> Suspect | None:
+    loader = facts.loader
+    if loader is None:
+        return None
+    workers, cpus = loader.settings.num_workers, facts.alone.cpu.cpus
+    memory = f"the workers have {number(loader.worker_memory / 1e6)} MB of memory for themselves"
+    text = f"{workers} workers on {cpus} CPU{'s' * (cpus != 1)} are in each other's way"
+    return _tried(facts, loader.fewer_workers, text, memory)
+
+
+def _too_few_workers(facts: InputFacts) -> Suspect | None:
+    loader = facts.loader
+    if loader is None:
+        return None
+    workers = loader.settings.num_workers
+    text = f"{workers} worker{'s' * (workers != 1)} cannot make batches as fast as the step takes them"
+    if not workers:
+        text = "there are no workers, so the training process makes every batch itself"
+    return _tried(facts, loader.more_workers, text, *_part_times(facts))
+
+
+def _part_times(facts: InputFacts) -> tuple[str, ...]:
+    """The times of a loader's parts, as evidence."""
+    parts = [f"{node.name} {number(1e3 * node.seconds)}" for node in facts.alone.nodes if node.seconds >= 1e-5]
+    return (f"ms per batch: {', '.join(parts)}",) if parts else ()
+
+
+def _slow_collate(facts: InputFacts) -> Suspect | None:
+    collate, dataset = facts.node("Collate"), facts.node("Dataset")
+    if collate is None or dataset is None or collate.seconds < dataset.seconds or facts.explained < MOSTLY:
+        return None
+    return Suspect(
+        facts.removed_without({collate: collate.blocking}), facts.blocking_text(collate), _part_times(facts)
+    )
+
+
+def _hand_over(facts: InputFacts) -> Suspect | None:
+    loader, send, receive = facts.loader, facts.node("Send"), facts.node("Receive")
+    if loader is None or send is None or receive is None or facts.explained < MOSTLY:
+        return None
+    seconds = send.blocking + receive.blocking
+    parts = f"{loader.batch_parts:,} objects, {number(loader.batch_bytes / 1e6)} MB of arrays"
+    return Suspect(
+        facts.removed_without({send: send.blocking, receive: receive.blocking}),
+        f"handing a batch over from a worker takes {number(1e3 * seconds)} ms ({parts})",
+        _part_times(facts),
     )
 
 
 def _low_parallelism(facts: InputFacts) -> Suspect | None:
     node, speed_up = facts.slow_node, facts.speed_up
+    if node is None and facts.alone.lock_held < LOCK_HELD:
+        return _by_processes(facts, "one thread makes one batch after the other")
     if node is None or speed_up is None:
         return None
     if facts.alone.waiting < MOSTLY:
@@ -184,7 +290,7 @@ def _low_parallelism(facts: InputFacts) -> Suspect | None:
         return None
     calls = "one call after the other" if node.parallelism == 1 else f"{node.parallelism} calls at once"
     return Suspect(
-        facts.removed_without(node, node.blocking * (1 - 1 / speed_up)),
+        facts.removed_without({node: node.blocking * (1 - 1 / speed_up)}),
         f"{facts.blocking_text(node)}, {calls}",
         (f"with {MORE_PARALLEL} calls at once it is {facts.speed_up:.1f} times as fast (measured)",),
         measured=True,
@@ -196,7 +302,7 @@ def _padding(facts: InputFacts) -> Suspect | None:
     if node is None or not node.is_batch or facts.padding < MOSTLY:
         return None
     return Suspect(
-        facts.removed_without(node, node.blocking * facts.padding),
+        facts.removed_without({node: node.blocking * facts.padding}),
         f"{facts.blocking_text(node)}, and {100 * facts.padding:.0f} % of what it makes is padding",
     )
 
@@ -208,11 +314,12 @@ def _python_function(facts: InputFacts) -> Suspect | None:
     evidence = (f"the interpreter lock is held {100 * alone.lock_held:.0f} % of the time that batches are made",)
     if node is None:
         text = "the loader works in Python, in one interpreter"
-        return Suspect(facts.removed(1 - alone.lock_held), text, evidence)
+        estimated = Suspect(facts.removed(1 - alone.lock_held), text, (*_maker(facts), *evidence))
+        return _by_processes(facts, text, *evidence) or estimated
     if not facts.is_python(node):
         return None
     share = max(alone.lock_held, min(1.0, node.python_seconds / node.seconds))
-    removed = facts.removed_without(node, share * node.blocking)
+    removed = facts.removed_without({node: share * node.blocking})
     return Suspect(removed, f"{facts.blocking_text(node)}, a Python function", evidence)
 
 
@@ -223,10 +330,12 @@ def _slow_storage(facts: InputFacts) -> Suspect | None:
     evidence = [f"while batches are made, the pipeline waits {100 * alone.waiting:.0f} % of the time and uses no CPU"]
     if node is None:
         text = "the loader waits for bytes, and does not compute"
-        return Suspect(facts.removed(1 - alone.waiting), text, tuple(evidence))
+        return Suspect(facts.removed(1 - alone.waiting), text, (*_maker(facts), *evidence))
     if facts.speed_up is not None and facts.speed_up < _WORTH_SPEED_UP:
         evidence.append(f"{MORE_PARALLEL} calls at once do not help ({facts.speed_up:.1f} times, measured)")
-    removed = facts.removed_without(node, node.blocking * alone.waiting)
+    if facts.loader is not None and facts.loader.more_workers is not None:
+        evidence.append(_waits_with(facts, facts.loader.more_workers))
+    removed = facts.removed_without({node: node.blocking * alone.waiting})
     return Suspect(removed, f"{facts.blocking_text(node)}, and that is waiting for bytes", tuple(evidence))
 
 
@@ -249,15 +358,19 @@ def _starved_cpu(facts: InputFacts) -> Suspect | None:
 
 
 def _per_clip_work(facts: InputFacts) -> Suspect | None:
-    node = facts.slow_node
+    node, maker = facts.slow_node, facts.maker
+    if maker is not None and maker.work >= MOSTLY and facts.explained >= MOSTLY:
+        return Suspect(facts.removed(1 - maker.work), "one thread computes every batch", _maker(facts))
     if node is None or facts.alone.waiting >= MOSTLY or facts.is_python(node):
+        return None
+    if facts.loader is not None and node.kind != "Dataset":
         return None
     if node.is_batch and facts.padding >= MOSTLY:
         return None
     per_call = node.seconds / node.calls if node.calls else 0.0
     calls = f"{node.calls:,.0f} calls of {1e6 * per_call:.0f} µs" if node.calls > 1.5 else "one call"
     return Suspect(
-        facts.removed_without(node, node.blocking),
+        facts.removed_without({node: node.blocking}),
         f"{facts.blocking_text(node)}, {calls} for a batch, again in every epoch",
     )
 
@@ -296,6 +409,19 @@ def _eager_step(facts: Measurements) -> Suspect | None:
     )
 
 
+def _no_pin_memory(facts: Measurements) -> Suspect | None:
+    copy, step_seconds = facts.pinned_copy, facts.comparison.step_seconds
+    if copy is None or not step_seconds:
+        return None
+    saved = max(0.0, copy.pageable - copy.pinned)
+    pinned = f"{number(1e3 * copy.pinned)} ms from pinned memory (measured)"
+    return Suspect(
+        min(1.0, saved / step_seconds),
+        f"copying a batch to the GPU takes {number(1e3 * copy.pageable)} ms, and {pinned}",
+        measured=True,
+    )
+
+
 # From the most to the least specific, and the easier change before the harder one.
 INPUT_CULPRITS: tuple[Culprit[InputFacts], ...] = (
     Culprit(
@@ -327,6 +453,33 @@ INPUT_CULPRITS: tuple[Culprit[InputFacts], ...] = (
         settings=(_STORED, _AHEAD, _WORKERS, _IN_GRAPH),
     ),
     Culprit(
+        name="worker-start",
+        meaning="every epoch of a PyTorch loader begins by starting its workers",
+        shown_by="waits where epochs begin; waiting with persistent workers, measured",
+        rule=_worker_start,
+        remedy="keep the workers from one epoch to the next",
+        tf_data=(),
+        iterable=("DataLoader(..., persistent_workers=True)",),
+    ),
+    Culprit(
+        name="too-many-workers",
+        meaning="workers of a PyTorch loader compete for CPUs, memory or a disk",
+        shown_by="waiting with fewer workers, measured",
+        rule=_too_many_workers,
+        remedy="use fewer workers",
+        tf_data=(),
+        iterable=("DataLoader(..., num_workers=len(os.sched_getaffinity(0)))",),
+    ),
+    Culprit(
+        name="too-few-workers",
+        meaning="the workers of a PyTorch loader are too few, or there are none",
+        shown_by="waiting with more workers, measured",
+        rule=_too_few_workers,
+        remedy="use more workers",
+        tf_data=(),
+        iterable=("DataLoader(..., num_workers=4, persistent_workers=True)",),
+    ),
+    Culprit(
         name="low-parallelism",
         meaning="calls run one by one that could run side by side",
         shown_by="speed with 16 at once, measured",
@@ -348,6 +501,30 @@ INPUT_CULPRITS: tuple[Culprit[InputFacts], ...] = (
         tf_data=("dataset = dataset.bucket_by_sequence_length(length, boundaries, batch_sizes)",),
         iterable=("a batch sampler that groups clips of similar length",),
         settings=(_BUCKETS,),
+    ),
+    Culprit(
+        name="slow-collate",
+        meaning="making a batch of its clips takes longer than the clips, in `collate_fn`",
+        shown_by="times in the workers",
+        rule=_slow_collate,
+        remedy="let one call per field make the batch, without a loop in Python",
+        tf_data=(),
+        iterable=(
+            "def collate(clips):  # DataLoader(..., collate_fn=collate)",
+            "    return torch.nn.utils.rnn.pad_sequence([torch.as_tensor(clip) for clip in clips], batch_first=True)",
+        ),
+    ),
+    Culprit(
+        name="hand-over",
+        meaning="handing batches over from the workers of a PyTorch loader takes long",
+        shown_by="time to send and to receive a batch, objects in it",
+        rule=_hand_over,
+        remedy="hand over a few large tensors in place of many small ones, and no Python numbers, lists or strings",
+        tf_data=(),
+        iterable=(
+            "return torch.stack(clips)  # in collate_fn: one tensor per field, others with offsets",
+            'torch.multiprocessing.set_sharing_strategy("file_system")  # where tensors have to be many',
+        ),
     ),
     Culprit(
         name="python-function",
@@ -415,6 +592,15 @@ STEP_CULPRITS: tuple[Culprit[Measurements], ...] = (
         remedy="compile the step",
         tf_data=("@tf.function(jit_compile=True)", "def step(batch): ..."),
         settings=(_COMPILED,),
+    ),
+    Culprit(
+        name="no-pin-memory",
+        meaning="batches of a PyTorch loader are copied to the GPU from memory that is not pinned",
+        shown_by="time of the copy from either memory, measured; only with a GPU",
+        rule=_no_pin_memory,
+        remedy="pin the memory of batches, and copy without waiting",
+        tf_data=(),
+        iterable=("DataLoader(..., pin_memory=True)", "batch = batch.to(device, non_blocking=True)  # in the step"),
     ),
 )
 

@@ -89,14 +89,17 @@ def take_measurements(
         eager = eager_step(step, buffer.batches)
         copy_seconds = measure_copy(buffer.batches) if comparison.share > 0 else 0.0
     if _clearly_waits(comparison):
-        from myxtts.performance.investigation import investigate
-
-        facts = investigate(stream, step, comparison, buffer, report)
+        facts = _investigate(stream, step, comparison, buffer, report)
     cold = None
     if files:
         report("a cold page cache")
         cold = cold_share(stream, step, comparison, files)
-    return Measurements(comparison, facts, eager, copy_seconds, cold, stream.is_tf_data, simulated)
+    pinned = None
+    if stream.is_torch_loader and not simulated:
+        from myxtts.performance.torch_loader import pinned_copy
+
+        pinned = pinned_copy(stream.dataset, buffer.batches)
+    return Measurements(comparison, facts, eager, copy_seconds, cold, stream.is_tf_data, simulated, pinned)
 
 
 def judge(measurements: Measurements) -> Diagnosis:
@@ -150,6 +153,17 @@ def judge(measurements: Measurements) -> Diagnosis:
     )
 
 
+def _investigate(stream: BatchStream, *measured: Any) -> InputFacts:
+    """Each kind of input has its own tools, and needs no other framework than its own."""
+    if stream.is_tf_data:
+        from myxtts.performance.investigate_tf_data import investigate
+    elif stream.is_torch_loader:
+        from myxtts.performance.investigate_torch import investigate
+    else:
+        from myxtts.performance.investigate_iterable import investigate
+    return investigate(stream, *measured)
+
+
 def _clearly_waits(comparison: ReplayComparison) -> bool:
     return comparison.share >= MODERATELY_INPUT_BOUND and comparison.share - comparison.uncertainty >= _CLEARLY
 
@@ -157,7 +171,7 @@ def _clearly_waits(comparison: ReplayComparison) -> bool:
 def _fix(name: str, suspect: Suspect, gain: float, measurements: Measurements) -> Fix:
     culprit = CULPRITS[name]
     lines = culprit.tf_data if measurements.is_tf_data or not culprit.iterable else culprit.iterable
-    return Fix(name, culprit.remedy, gain, lines, suspect.measured)
+    return Fix(name, culprit.remedy, gain, suspect.lines or lines, suspect.measured)
 
 
 def _split(comparison: ReplayComparison, waiting: float, copy_seconds: float) -> StallSplit:

@@ -6,9 +6,7 @@ Each experiment compares with a control measured in the same way, right before o
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,35 +21,6 @@ from myxtts.performance.step_run import drain, wait_for
 _SECONDS = 1.0
 _FEWEST_ELEMENTS = 4
 _MANY_OPERATIONS = 20
-
-# An element that takes so many times as long as the median one is an outlier.
-_OUTLIER = 8.0
-_TRIED_AGAIN = 10
-
-
-def prefetched(dataset: Iterable[Any], batches: int = 4) -> Iterable[Any]:
-    """The same batches, made ahead by a thread: what a prefetch at the end of the pipeline would give."""
-    if isinstance(dataset, tf.data.Dataset):
-        return dataset.prefetch(batches)
-    return _ThreadAhead(dataset, batches)
-
-
-class _ThreadAhead:
-    def __init__(self, dataset: Iterable[Any], batches: int) -> None:
-        self._dataset = dataset
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[Any]:
-        batches, end = iter(self._dataset), object()
-        thread = ThreadPoolExecutor(1, "prefetch")
-        try:
-            # One more than is kept ready: the one that the thread is making.
-            ready = deque(thread.submit(next, batches, end) for _ in range(self._batches + 1))
-            while (batch := ready.popleft().result()) is not end:
-                ready.append(thread.submit(next, batches, end))
-                yield batch
-        finally:
-            thread.shutdown(wait=False, cancel_futures=True)
 
 
 def speed_up_by_parallelism(node: Node, options: tf.data.Options) -> float | None:
@@ -153,28 +122,14 @@ def slow_elements(node: Node, most: int, seconds: float = 2.0) -> SlowElements |
         inputs.append(flat)
         if len(times) >= most or time.perf_counter() - began > seconds:
             break
-    lasted = np.array(times[1:])  # the first call is slower than all others
-    if len(lasted) < 2 * _FEWEST_ELEMENTS:
-        return None
-    median = float(np.median(lasted))
-    limit = max(_OUTLIER * median, median + 1e-3)
-    for position in np.flatnonzero(lasted > limit)[:_TRIED_AGAIN]:
-        # Once may have been chance; a slow clip is slow again.
-        for _ in range(2):
-            called = time.perf_counter()
-            function(*inputs[1 + position])
-            lasted[position] = min(lasted[position], time.perf_counter() - called)
-    slow = np.flatnonzero(lasted > limit)
-    if not len(slow) or len(slow) > 0.2 * len(lasted):
-        return None
-    excess = float((lasted[slow] - median).sum()) / float(lasted.sum())
-    by_time = slow[np.argsort(-lasted[slow])]
-    return SlowElements(
-        tuple(names[1 + position] for position in by_time),
-        len(lasted),
-        float(lasted[slow].mean()) / max(median, 1e-9),
-        excess,
-    )
+
+    def time_again(position: int) -> float:
+        called = time.perf_counter()
+        function(*inputs[1 + position])
+        return time.perf_counter() - called
+
+    # Without the first call, which is slower than all others.
+    return SlowElements.find(names[1:], np.array(times[1:]), time_again)
 
 
 def _name(flat: Sequence[Any], position: int) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _ASYNCHRONOUS = frozenset({"Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "MapAndBatch"})
+# Of a PyTorch loader: what comes from its workers. The nodes after these work in the same thread.
+_BEGINS_A_STAGE = frozenset({"Prefetch", "Send"})
 _REWRITES = (
     "filter_fusion", "filter_parallelization", "inject_prefetch", "map_and_batch_fusion", "map_and_filter_fusion",
     "map_fusion", "map_parallelization", "noop_elimination", "parallel_batch", "shuffle_and_repeat_fusion",
@@ -66,7 +68,7 @@ class Node:
 
     @property
     def is_batch(self) -> bool:
-        return self.kind in ("Batch", "ParallelBatch", "PaddedBatch")
+        return self.kind in ("Batch", "ParallelBatch", "PaddedBatch", "Collate")
 
     def to_time(self) -> NodeTime:
         share = min(1.0, self.python_seconds / self.seconds) if self.seconds else 0.0
@@ -86,11 +88,11 @@ def stages(nodes: Sequence[Node]) -> list[Stage]:
     found: list[Stage] = []
     current: list[Node] = []
     for node in nodes:
-        if node.kind not in _ASYNCHRONOUS:
+        if node.kind not in _ASYNCHRONOUS | _BEGINS_A_STAGE:
             current.append(node)
             continue
         found.append(current)
-        if node.kind == "Prefetch":
+        if node.kind in _BEGINS_A_STAGE:
             current = [node]
         else:
             found.append([node])

@@ -1,0 +1,89 @@
+"""Looks into a Python iterable that makes steps wait: in which function, doing what, and what would help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from myxtts.hardware import usable_cpus
+from myxtts.performance import batches as batches_module
+from myxtts.performance.batches import BatchStream, ReplayBuffer, padding_share
+from myxtts.performance.cpu_use import thread_seconds
+from myxtts.performance.facts import BatchMaker, InputAlone, InputFacts
+from myxtts.performance.made_ahead import READY, ProcessesAhead, ThreadAhead
+from myxtts.performance.replay_comparison import ReplayComparison
+from myxtts.performance.stack_sampler import StackSampler, busiest_thread, main_function
+from myxtts.performance.step_run import drain
+from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
+
+_SAMPLED_BATCHES = 60
+_SAMPLED_SECONDS = 1.0
+_PADDED_BATCHES = 8
+_PROCESSES = 4
+
+
+def investigate(
+    stream: BatchStream,
+    step: Callable[[Any], Any],
+    comparison: ReplayComparison,
+    buffer: ReplayBuffer,
+    report: Callable[[str], None],
+) -> InputFacts:
+    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
+    run = comparison.run
+    report("the input alone")
+    batches = stream.batches()
+    taken = take_alone(batches, stream.depth)
+    if taken is None:  # an iterator that is at its end
+        alone, maker = InputAlone(float(run.waits.mean()), run.cpu, 0.0, len(run)), None
+    else:
+        alone = InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count)
+        maker = _find_maker(batches, taken.lock_held)
+    batches.close()
+    thread_stall = processes_stall = None
+    processes = max(2, min(_PROCESSES, usable_cpus()))
+    if taken is not None and not stream.prepares_ahead:
+        report("a thread that makes batches ahead, tried out")
+        thread_stall = stall_with(stream, ThreadAhead(stream.dataset), step, comparison, ready=READY)
+    if taken is not None and ProcessesAhead.is_possible():
+        report(f"{processes} processes that make batches ahead, tried out")
+        ahead = ProcessesAhead(stream.dataset, processes)
+        try:
+            processes_stall = stall_with(stream, ahead, step, comparison, ready=ahead.ready)
+        except TimeoutError:
+            processes_stall = None
+    return InputFacts(
+        comparison=comparison,
+        waits_for_all=not stream.prepares_ahead and is_synchronous(run),
+        alone=alone,
+        padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
+        prefetched_stall=thread_stall,
+        maker=maker,
+        processes=processes,
+        processes_stall=processes_stall,
+    )
+
+
+def _find_maker(batches: Iterator[Any], lock_held: float) -> BatchMaker | None:
+    """Samples the threads of this process while batches are taken, and finds the one that makes them."""
+    taker = threading.get_ident()
+    before, began = thread_seconds(), time.perf_counter()
+    with StackSampler() as sampler:
+        count, _ = drain(batches, _SAMPLED_BATCHES, least=FEWEST_BATCHES, seconds=_SAMPLED_SECONDS)
+    wall, after = time.perf_counter() - began, thread_seconds()
+    if not count:
+        return None
+    stacks = sampler.stacks()
+    maker = busiest_thread(stacks, taker)
+    function = main_function(stacks.get(maker, {}), below=(batches_module.__file__,))
+    if function is None:
+        return None
+    thread = next((one for one in threading.enumerate() if one.ident == maker), None)
+    number = str(thread.native_id) if thread is not None else ""
+    if number not in before or number not in after:
+        return BatchMaker(function.name, function.share, maker == taker)
+    times = zip(after[number], before[number], strict=True)
+    computing, queued = (min(1.0, (now - then) / wall) for now, then in times)
+    return BatchMaker.of_times(function.name, function.share, maker == taker, computing, queued, lock_held)

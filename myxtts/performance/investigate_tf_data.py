@@ -1,0 +1,80 @@
+"""Looks into a `tf.data` pipeline that makes steps wait: alone, node by node, and with changes tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from myxtts.performance.batches import BatchStream, ReplayBuffer, padding_share
+from myxtts.performance.experiments import shuffle_refill, slow_elements, speed_up_by_parallelism
+from myxtts.performance.facts import MORE_PARALLEL, InputAlone, InputFacts, SlowElements
+from myxtts.performance.graph_nodes import TimedPipeline, host_part, slowest_node, with_python
+from myxtts.performance.python_functions import PythonTimes
+from myxtts.performance.replay_comparison import ReplayComparison
+from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
+
+_PREFETCHED = 4
+_PADDED_BATCHES = 8
+
+
+def investigate(
+    stream: BatchStream,
+    step: Callable[[Any], Any],
+    comparison: ReplayComparison,
+    buffer: ReplayBuffer,
+    report: Callable[[str], None],
+) -> InputFacts:
+    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
+    run, dataset = comparison.run, stream.dataset
+    report("the input alone")
+    alone = _input_alone(stream)
+    node = slowest_node(alone.nodes)
+    prefetched_stall: float | None = None
+    if not stream.prepares_ahead:
+        report("a prefetch, tried out")
+        ahead = dataset.prefetch(_PREFETCHED)
+        prefetched_stall = stall_with(stream, ahead, step, comparison, ready=_PREFETCHED)
+    speed_up = slow = None
+    if node is not None:
+        report("its slowest node")
+        if node.parallelism < MORE_PARALLEL // 2:
+            speed_up = speed_up_by_parallelism(node, dataset.options())
+        slow = _slow_clips(alone, len(run))
+    facts = InputFacts(
+        comparison=comparison,
+        waits_for_all=not stream.prepares_ahead and is_synchronous(run),
+        alone=alone,
+        padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
+        prefetched_stall=prefetched_stall,
+        speed_up=speed_up,
+        slow=slow,
+    )
+    if facts.epoch_starts or len(facts.spiky_steps):
+        report("its shuffle buffers")
+        facts = replace(facts, refill=shuffle_refill(dataset))
+    return facts
+
+
+def _input_alone(stream: BatchStream) -> InputAlone:
+    dataset: Any = host_part(stream.dataset)
+    timed = TimedPipeline(dataset.repeat())
+    with PythonTimes(dataset) as python:
+
+        def started() -> None:
+            timed.start()
+            python.restart()
+
+        taken = take_alone(timed.batches, stream.depth, started=started)
+        assert taken is not None  # it repeats
+        in_python = {token: total / taken.count for token, total in python.seconds().items()}
+    nodes = with_python(timed.read(taken.count), in_python)
+    return InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count, nodes)
+
+
+def _slow_clips(alone: InputAlone, steps: int) -> SlowElements | None:
+    maps = [one for one in alone.nodes if one.is_map and one.dataset is not None]
+    slowest = max(maps, key=lambda one: one.seconds, default=None)
+    if slowest is None:
+        return None
+    return slow_elements(slowest, max(2 * FEWEST_BATCHES, min(400, round(slowest.calls * steps))))

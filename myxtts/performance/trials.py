@@ -1,0 +1,103 @@
+"""An input taken by itself, and steps run on an input that was changed: what a change is worth is measured so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from myxtts.performance.batches import BatchStream
+from myxtts.performance.cpu_use import CpuMeter, CpuUse, LockProbe, held_share
+from myxtts.performance.replay_comparison import ReplayComparison
+from myxtts.performance.step_run import StepRun, drain, run_steps
+
+FEWEST_BATCHES = 4
+_ALONE_BATCHES = 60
+_ALONE_SECONDS = 1.5
+_TRIAL_STEPS = 40
+_WARM_UP = 4
+_TRIAL_SECONDS = 4.0
+_IDLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class TakenBatches:
+    """Batches taken as fast as they come.
+
+    Attributes:
+        count: how many.
+        seconds: per batch.
+        cpu: what the process did meanwhile.
+        lock_held: share of the time that the interpreter lock was held, 0 to 1.
+    """
+
+    count: int
+    seconds: float
+    cpu: CpuUse
+    lock_held: float
+
+
+def take_alone(
+    batches: Iterator[Any],
+    ready: int,
+    *,
+    started: Callable[[], None] = lambda: None,
+    processes: Callable[[], Iterable[int]] = lambda: (),
+) -> TakenBatches | None:
+    """Takes batches without a step; None if there are none left.
+
+    Args:
+        batches: continued where it stands.
+        ready: batches that may have been made before the first is asked for; they do not count.
+        started: called when counting begins.
+        processes: that make the batches, by their ids, once the first batches are there.
+    """
+    with LockProbe() as idle:
+        time.sleep(_IDLE_SECONDS)
+    if drain(batches, ready + 1)[0] < ready + 1:
+        return None
+    started()
+    with LockProbe() as probe:
+        meter = CpuMeter(without=probe.thread, processes=tuple(processes()))
+        count, seconds = drain(batches, _ALONE_BATCHES, least=FEWEST_BATCHES, seconds=_ALONE_SECONDS)
+        cpu = meter.read()
+    return TakenBatches(count, seconds / count, cpu, held_share(probe.late, idle.late)) if count else None
+
+
+def stall_with(
+    stream: BatchStream,
+    changed: Iterable[Any],
+    step: Callable[[Any], Any],
+    comparison: ReplayComparison,
+    *,
+    ready: int,
+    steps: int = _TRIAL_STEPS,
+) -> float | None:
+    """Seconds that a step waits for data with a changed input, beyond a replay; None if there are no batches left.
+
+    Args:
+        stream: of the unchanged input.
+        changed: the input to try.
+        step: called with a batch.
+        comparison: of the unchanged input.
+        ready: batches that may be made before the first is asked for: what a full buffer hides at first.
+        steps: to measure.
+    """
+    batches = stream.batches(changed)
+    try:
+        drain(batches, ready + 1)
+        run_steps(batches, step, _WARM_UP)  # until the input's workers are in step with it
+        run = run_steps(batches, step, steps, seconds=_TRIAL_SECONDS)
+    except ValueError:  # the data ended
+        return None
+    finally:
+        batches.close()
+    return max(0.0, float(np.mean(run.stalls)) - comparison.replay_stall)
+
+
+def is_synchronous(run: StepRun) -> bool:
+    """Whether a call of the step takes as long as the step."""
+    return float(run.calls.mean()) > 0.5 * float((run.step_times - run.stalls).mean())
