@@ -121,16 +121,19 @@ def _train(voice: Voice, data: Path, folder: Path) -> None:
     run, settings = folder / "run", SETTINGS + (FROM_BASE if voice.base else [])
     if (run / f"step-{steps:08d}").exists():
         return
-    how = ["--init-from", voice.base] if voice.base and not run.exists() else ["--resume"]
+    begun = any(run.glob("step-*"))
+    how = ["--init-from", voice.base] if voice.base and not begun else ["--resume"]
+    if not begun:
+        shutil.rmtree(run, ignore_errors=True)
     command = ["train", "--data-path", data, "--checkpoint-dir", run, *how, "--max-steps", steps, "--quiet"]
-    begun = time.monotonic()
+    started = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         subprocess.run(
             [sys.executable, "-m", "myxtts", *map(str, command), *(f"--set={one}" for one in settings)], check=True
         )
     finally:
-        minutes = _minutes(folder) + (time.monotonic() - begun) / 60
+        minutes = _minutes(folder) + (time.monotonic() - started) / 60
         (folder / MINUTES).write_text(json.dumps(minutes))
 
 
