@@ -4,7 +4,7 @@
 
 The program is started as a user starts it, in a process of its own; seconds count from there, imports included. The
 store is there already. `new` compiles everything and keeps it, `again` is another run that finds it, `resumed` goes
-on with a run. `without` compiles as if nothing were ever kept. The batches of all runs have the same shapes.
+on with a run. `without` keeps nothing and waits for every compilation. The batches of all runs have the same shapes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from common import describe_machine, parser, print_table, speak_corpus, write_json
 
+WITHOUT = ["--set=compilation_cache=false", "--set=background_compilation=false"]
 SETTINGS = ["size=tiny", "batch_size=16", "enable_tensorboard=false", "save_every=1000", "validate_every=1000"]
 
 
@@ -33,7 +34,7 @@ def main() -> None:
         data = given.data or speak_corpus(work / "corpus", 300)
         subprocess.run(_command("precompute", data), check=True)
         results = {
-            "without": _start(work, data, work / "without", given.steps, "--set=compilation_cache=false"),
+            "without": _start(work, data, work / "without", given.steps, *WITHOUT),
             "new": _start(work, data, work / "run", given.steps),
             "again": _start(work, data, work / "again", given.steps),
             "resumed": _start(work, data, work / "run", 2 * given.steps, "--resume"),

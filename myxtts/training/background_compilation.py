@@ -44,24 +44,27 @@ class BackgroundCompilation(Generic[Result]):
         self._programs: dict[Shape, Future[Any]] = {}
 
     def __call__(self, batch: Batch) -> Result:
-        shape = self._shape_of(batch)
-        if shape not in self._programs:
-            self._programs[shape] = self._thread.submit(self._compile_for, batch)
-        program = self._programs[shape]
-        if not program.done():
+        if not self.is_ready(shape := self._shape_of(batch)):
             try:
                 return self._plain(batch)
             except tf.errors.OpError as error:
                 if not is_out_of_memory(error):
                     raise
                 # The compiled step may fit: it needs less memory.
-                wait([program])
+                wait([self._program(shape, batch)])
+            finally:
+                self._program(shape, batch)  # only now: the first step is traced and computed by itself
         # If compiling has failed in the thread, where two steps were in memory, this compiles again.
         return self._compiled(batch)
 
     def is_ready(self, shape: Shape) -> bool:
         """Whether the next step of this shape is a compiled one."""
         return shape in self._programs and self._programs[shape].done()
+
+    def _program(self, shape: Shape, batch: Batch) -> Future[Any]:
+        if shape not in self._programs:
+            self._programs[shape] = self._thread.submit(self._compile_for, batch)
+        return self._programs[shape]
 
     def close(self) -> None:
         """Waits for what is being compiled; nothing more is."""

@@ -207,9 +207,11 @@ class TrainingStep:
         gradient = tf.function(
             lambda batch: traced(batch), input_signature=[self._spec], jit_compile=True, autograph=False
         )
-        compiled = self._graph_of(gradient, tf.function(self._update, jit_compile=True, autograph=False))
+        update = tf.function(self._update, jit_compile=True, autograph=False)
         if not self._in_background:
-            return compiled
+            return self._graph_of(gradient, update)
+        # Called one after the other and not in a graph, which would not find what the thread has compiled.
+        compiled = self._step_of(gradient, update)
         return BackgroundCompilation(self._graph_of(traced, self._update), compiled, gradient, self.objective.shape)
 
     def _graph_of(self, gradient: _GradientOf, update: _UpdateBy) -> Callable[..., StepResult]:
