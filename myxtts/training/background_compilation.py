@@ -46,14 +46,15 @@ class BackgroundCompilation(Generic[Result]):
     def __call__(self, batch: Batch) -> Result:
         if not self.is_ready(shape := self._shape_of(batch)):
             try:
-                return self._plain(batch)
+                result = self._plain(batch)
             except tf.errors.OpError as error:
                 if not is_out_of_memory(error):
                     raise
                 # The compiled step may fit: it needs less memory.
                 wait([self._program(shape, batch)])
-            finally:
+            else:
                 self._program(shape, batch)  # only now: the first step is traced and computed by itself
+                return result
         # If compiling has failed in the thread, where two steps were in memory, this compiles again.
         return self._compiled(batch)
 

@@ -212,7 +212,14 @@ class TrainingStep:
             return self._graph_of(gradient, update)
         # Called one after the other and not in a graph, which would not find what the thread has compiled.
         compiled = self._step_of(gradient, update)
-        return BackgroundCompilation(self._graph_of(traced, self._update), compiled, gradient, self.objective.shape)
+
+        def compile_for(batch: Batch) -> None:
+            with tf.device(self._totals.device):  # a thread does not inherit the device
+                gradient(batch)
+
+        return BackgroundCompilation(
+            self._graph_of(traced, self._update), compiled, compile_for, self.objective.shape
+        )
 
     def _graph_of(self, gradient: _GradientOf, update: _UpdateBy) -> Callable[..., StepResult]:
         signature: list[Any] = [self._spec]
