@@ -29,7 +29,9 @@ HEADER = """# Gallery: pipelines, what slows each down, and the fix
 {count} pipelines with one fault each, beside the same pipeline without it, and what [diagnose](diagnose.md) says of
 them. Waits stand for slow disks and links, a step for a GPU's: it leaves the CPU free. Measured on two CPUs by
 `python tests/fault_table.py --record`, also with `--loaders`; `python tools/make_diagnose_gallery.py` writes this
-page. The code is from `tests/faulty_pipelines.py` and `tests/faulty_loaders.py`.
+page. The code is from `tests/faulty_pipelines.py` and `tests/faulty_loaders.py`. A case is
+measured up to four times until it is named right, so the page shows what is found, not how surely; other programs ran
+beside the loaders, which makes their losses look larger.
 
 | pipeline | culprit | waits before | after | lost ms per step before | after |
 |---|---|---|---|---|---|
