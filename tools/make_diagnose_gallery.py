@@ -1,6 +1,6 @@
 """Writes docs/diagnose-gallery.md: faulty pipelines beside their fixed twins, and what `diagnose` says of each.
 
-    python tools/make_diagnose_gallery.py
+    python tools/make_diagnose_gallery.py && ruff format docs/diagnose-gallery.md
 
 The pipelines are those of `tests/faulty_pipelines.py` and `tests/faulty_loaders.py`, as they stand there. The figures
 are those that `python tests/fault_table.py --record` has measured, with `--loaders` for the second file.
