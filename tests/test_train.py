@@ -54,7 +54,7 @@ class Watched:
     validations: int = 0
     shapes: int = 0
 
-    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None, beside: bool) -> None:
         self.shapes += 1
 
     def progress(self, progress: object) -> None:

@@ -52,6 +52,7 @@ def resolve_for_machine(
     if check is not None:
         check(resolved.config)
 
+    say("starting TensorFlow")
     start_tensorflow(resolved.config.training)
     from myxtts.training.device import usable_gpus
 
@@ -83,7 +84,8 @@ def start_tensorflow(training: TrainingConfig | None = None) -> None:
     with tempfile.TemporaryFile() as printed:
         os.dup2(printed.fileno(), 2)
         try:
-            import tensorflow as tf
+            with _without_scikit_learn():
+                import tensorflow as tf
 
             tf.config.list_physical_devices()
         except BaseException:
@@ -94,6 +96,19 @@ def start_tensorflow(training: TrainingConfig | None = None) -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+@contextmanager
+def _without_scikit_learn() -> Iterator[None]:
+    """Keras imports it, where something else has installed it, for wrappers that nothing here uses: over a second."""
+    if "sklearn" in sys.modules:
+        yield
+        return
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["sklearn"]
 
 
 def batch_text(config: XTTSConfig) -> str:

@@ -266,10 +266,10 @@ class TrainingDisplay:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None, beside: bool) -> None:
         from myxtts.training.progress import compiling_text
 
-        say(compiling_text(shape, number, expected))
+        say(compiling_text(shape, number, expected, beside))
 
     def progress(self, progress: TrainingProgress) -> None:
         self._bar.start()

@@ -356,7 +356,7 @@ class TrainingLoop:
         if new and training.enable_xla_compilation and training.enable_graph_mode and not training.enable_eager_debug:
             shapes = self._step.shapes
             self._compilations += 1
-            self._observer.compiling(self._shape, len(shapes), expected)
+            self._observer.compiling(self._shape, len(shapes), expected, self._step.in_background)
             if expected is not None and len(shapes) == expected + 1:
                 seen = ", ".join("×".join(map(str, shape)) for shape in shapes)
                 logger.warning(

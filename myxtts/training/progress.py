@@ -118,10 +118,11 @@ class TrainingResult:
 class Observer(Protocol):
     """Is told how a run goes. Called from several threads, but each method only from one at a time."""
 
-    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None, beside: bool) -> None:
         """The step is about to be compiled for a shape: clips, frames, and for speech tokens.
 
         `number` counts the shapes so far, this one included; `expected` is how many there are in all, if known.
+        `beside`: in a thread, while steps go on.
         """
 
     def progress(self, progress: TrainingProgress) -> None:
@@ -140,8 +141,8 @@ class Observer(Protocol):
 class LoggingObserver:
     """Reports through `logging`, for programs that use the trainer as a library."""
 
-    def compiling(self, shape: Sequence[int], number: int, expected: int | None) -> None:
-        logger.info("%s", compiling_text(shape, number, expected))
+    def compiling(self, shape: Sequence[int], number: int, expected: int | None, beside: bool) -> None:
+        logger.info("%s", compiling_text(shape, number, expected, beside))
 
     def progress(self, progress: TrainingProgress) -> None:
         logger.debug("%s", progress)
@@ -156,10 +157,11 @@ class LoggingObserver:
         logger.info("%s", text)
 
 
-def compiling_text(shape: Sequence[int], number: int, expected: int | None) -> str:
+def compiling_text(shape: Sequence[int], number: int, expected: int | None, beside: bool) -> str:
     """One line about a compilation."""
     of = "" if expected is None else f" of {expected}"
-    return f"compiling the step for {shape_text(shape)} (shape {number}{of})"
+    goes_on = "; training goes on meanwhile" if beside else ""
+    return f"compiling the step for {shape_text(shape)} (shape {number}{of}){goes_on}"
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -109,6 +109,7 @@ class TrainingStep:
         weights: of the model, as the vectors that the optimizer was built for.
         state: by name, the variables that a resumed run needs besides weights and optimizer.
         shapes: how often each shape was seen, in order of first use.
+        in_background: whether a thread compiles, while steps go on.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class TrainingStep:
         in_background: bool = False,
     ) -> None:
         self._collective = collective
-        self._in_background = in_background and collective is None
+        self.in_background = in_background and collective is None
         self.objective = objective
         self.optimizer = optimizer
         self.weights = FlatWeights(objective.model.trainable_variables)
@@ -208,7 +209,7 @@ class TrainingStep:
             lambda batch: traced(batch), input_signature=[self._spec], jit_compile=True, autograph=False
         )
         update = tf.function(self._update, jit_compile=True, autograph=False)
-        if not self._in_background:
+        if not self.in_background:
             return self._graph_of(gradient, update)
         # Called one after the other and not in a graph, which would not find what the thread has compiled.
         compiled = self._step_of(gradient, update)
