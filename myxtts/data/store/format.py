@@ -20,6 +20,7 @@ other readers.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -87,7 +88,7 @@ class Column:
 
     @property
     def row_bytes(self) -> int:
-        return self.numpy_dtype.itemsize * int(np.prod(self.row_shape, dtype=np.int64))
+        return self.numpy_dtype.itemsize * math.prod(self.row_shape)
 
     @property
     def padding_row(self) -> bytes:
