@@ -15,7 +15,8 @@ import tensorflow as tf
 from myxtts.performance import Diagnosis, SimulatedStep, cpu_use, diagnose
 from myxtts.performance.batches import BatchStream, padding_share
 from myxtts.performance.cpu_use import CpuMeter, CpuUse, LockProbe, held_share
-from myxtts.performance.culprits import CULPRITS, SettingsChange, Suspect, choose
+from myxtts.performance.culprit_rules import Suspect
+from myxtts.performance.culprits import CULPRITS, SettingsChange, choose
 from myxtts.performance.diagnosis import NONE, Fix, Pattern, StallSplit, StepSeries
 from myxtts.performance.experiments import eager_operations
 from myxtts.performance.graph_nodes import Node, TimedPipeline, ends_with_prefetch, stage_seconds, stages

@@ -15,15 +15,8 @@ from typing import Any
 import numpy as np
 
 from myxtts.performance.batches import BatchStream
-from myxtts.performance.culprits import (
-    CULPRITS,
-    INPUT_CULPRITS,
-    LOCK_HELD,
-    STEP_CULPRITS,
-    Suspect,
-    choose,
-    find_suspects,
-)
+from myxtts.performance.culprit_rules import LOCK_HELD, Suspect
+from myxtts.performance.culprits import CULPRITS, INPUT_CULPRITS, STEP_CULPRITS, choose, find_suspects
 from myxtts.performance.diagnosis import NONE, Diagnosis, Fix, Pattern, StallSplit, StepSeries
 from myxtts.performance.facts import InputFacts, Measurements
 from myxtts.performance.pattern import find_pattern

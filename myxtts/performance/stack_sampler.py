@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TypeVar
 
 _INTERVAL = 1e-3
@@ -67,22 +67,31 @@ class StackSampler:
         }
 
     def _sample(self) -> None:
-        own, before, stacks = threading.get_ident(), time.perf_counter(), self._stacks
+        own, before = threading.get_ident(), time.perf_counter()
+        seen: dict[int, tuple[int, int, int, tuple[int, ...]]] = {}
         while not self._stop.is_set():
             time.sleep(_INTERVAL)
             now = time.perf_counter()
-            for thread, innermost in sys._current_frames().items():
+            for thread, frame in sys._current_frames().items():
                 if thread == own:
                     continue
-                codes, frame = [], innermost
-                while frame is not None:
-                    codes.append(frame.f_code)
-                    frame = frame.f_back  # type: ignore[assignment]
-                stack = tuple(map(id, codes))
-                if stack not in stacks:
-                    stacks[stack] = tuple(reversed(codes))
-                self._seconds[thread][stack] += now - before
+                # A thread that is still where it was need not be followed to its outermost function again.
+                where = (id(frame), id(frame.f_back), frame.f_lasti)
+                if thread not in seen or seen[thread][:3] != where:
+                    seen[thread] = (*where, self._stack_of(frame))
+                self._seconds[thread][seen[thread][3]] += now - before
             before = now
+
+    def _stack_of(self, innermost: FrameType) -> tuple[int, ...]:
+        codes = []
+        frame: FrameType | None = innermost
+        while frame is not None:
+            codes.append(frame.f_code)
+            frame = frame.f_back
+        stack = tuple(map(id, codes))
+        if stack not in self._stacks:
+            self._stacks[stack] = tuple(reversed(codes))
+        return stack
 
 
 def busiest_thread(stacks: Mapping[int, Mapping[Stack, float]], otherwise: int) -> int:
