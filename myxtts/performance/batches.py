@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _MOST_BATCHES = 24
+_PADDED_BATCHES = 8
 _MOST_BYTES = 512 << 20
 _UNKNOWN_DEPTH = 8
 _DEEPEST = 32
@@ -96,6 +97,11 @@ class ReplayBuffer:
         new = [batch for shape, batch in by_shape.items() if shape not in self._shapes]
         self._shapes.update(by_shape)
         return new
+
+    @property
+    def padding(self) -> float:
+        """The share of the first batches that is padding, 0 to 1."""
+        return padding_share(self.batches[:_PADDED_BATCHES])
 
     def replay(self) -> Iterator[Any]:
         """The batches, over and over."""

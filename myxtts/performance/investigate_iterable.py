@@ -9,7 +9,7 @@ from typing import Any
 
 from myxtts.hardware import usable_cpus
 from myxtts.performance import batches as batches_module
-from myxtts.performance.batches import BatchStream, ReplayBuffer, padding_share
+from myxtts.performance.batches import BatchStream, ReplayBuffer
 from myxtts.performance.cpu_use import thread_seconds
 from myxtts.performance.facts import BatchMaker, InputAlone, InputFacts
 from myxtts.performance.made_ahead import READY, ProcessesAhead, ThreadAhead
@@ -20,7 +20,6 @@ from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with
 
 _SAMPLED_BATCHES = 60
 _SAMPLED_SECONDS = 1.0
-_PADDED_BATCHES = 8
 _PROCESSES = 4
 
 
@@ -39,8 +38,7 @@ def investigate(
     if taken is None:  # an iterator that is at its end
         alone, maker = InputAlone(float(run.waits.mean()), run.cpu, 0.0, len(run)), None
     else:
-        alone = InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count)
-        maker = _find_maker(batches, taken.lock_held)
+        alone, maker = taken, _find_maker(batches, taken.lock_held)
     batches.close()
     thread_stall = processes_stall = None
     processes = max(2, min(_PROCESSES, usable_cpus()))
@@ -58,7 +56,7 @@ def investigate(
         comparison=comparison,
         waits_for_all=not stream.prepares_ahead and is_synchronous(run),
         alone=alone,
-        padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
+        padding=buffer.padding,
         prefetched_stall=thread_stall,
         maker=maker,
         processes=processes,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from myxtts.performance.batches import BatchStream, ReplayBuffer, padding_share
+from myxtts.performance.batches import BatchStream, ReplayBuffer
 from myxtts.performance.experiments import shuffle_refill, slow_elements, speed_up_by_parallelism
 from myxtts.performance.facts import MORE_PARALLEL, InputAlone, InputFacts, SlowElements
 from myxtts.performance.graph_nodes import TimedPipeline, host_part, slowest_node, with_python
@@ -15,7 +15,6 @@ from myxtts.performance.replay_comparison import ReplayComparison
 from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
 
 _PREFETCHED = 4
-_PADDED_BATCHES = 8
 
 
 def investigate(
@@ -45,7 +44,7 @@ def investigate(
         comparison=comparison,
         waits_for_all=not stream.prepares_ahead and is_synchronous(run),
         alone=alone,
-        padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
+        padding=buffer.padding,
         prefetched_stall=prefetched_stall,
         speed_up=speed_up,
         slow=slow,
@@ -65,11 +64,10 @@ def _input_alone(stream: BatchStream) -> InputAlone:
             timed.start()
             python.restart()
 
-        taken = take_alone(timed.batches, stream.depth, started=started)
-        assert taken is not None  # it repeats
-        in_python = {token: total / taken.count for token, total in python.seconds().items()}
-    nodes = with_python(timed.read(taken.count), in_python)
-    return InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count, nodes)
+        alone = take_alone(timed.batches, stream.depth, started=started)
+        assert alone is not None  # it repeats
+        in_python = {token: total / alone.batches for token, total in python.seconds().items()}
+    return replace(alone, nodes=with_python(timed.read(alone.batches), in_python))
 
 
 def _slow_clips(alone: InputAlone, steps: int) -> SlowElements | None:

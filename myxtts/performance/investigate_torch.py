@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from myxtts.hardware import usable_cpus
-from myxtts.performance.batches import BatchStream, ReplayBuffer, batch_bytes, count_objects, padding_share
+from myxtts.performance.batches import BatchStream, ReplayBuffer, batch_bytes, count_objects
 from myxtts.performance.facts import (
     MOSTLY,
     InputAlone,
@@ -36,7 +36,6 @@ from myxtts.performance.trials import is_synchronous, stall_with, take_alone
 
 _MOST_WORKERS = 16
 _READY = 8
-_PADDED_BATCHES = 8
 
 
 def investigate(
@@ -55,7 +54,7 @@ def investigate(
         comparison=comparison,
         waits_for_all=settings.num_workers == 0 and is_synchronous(comparison.run),
         alone=alone,
-        padding=padding_share(buffer.batches[:_PADDED_BATCHES]),
+        padding=buffer.padding,
         slow=slow,
     )
     trials: dict[str, LoaderTrial] = {}
@@ -103,12 +102,12 @@ def _loader_alone(stream: BatchStream, settings: LoaderSettings) -> tuple[InputA
     timed = TimedLoader(stream.dataset)
     batches = stream.batches(timed)
     before = _children()
-    taken = take_alone(batches, stream.depth, started=timed.times.clear, processes=lambda: _children() - before)
+    alone = take_alone(batches, stream.depth, started=timed.times.clear, processes=lambda: _children() - before)
     memory = sum(map(_own_memory, _children() - before))
     batches.close()
-    assert taken is not None  # a loader starts again at its end
+    assert alone is not None  # a loader starts again at its end
     nodes = loader_nodes(timed.times, settings, dataset_name(stream.dataset))
-    return InputAlone(taken.seconds, taken.cpu, taken.lock_held, taken.count, nodes), timed.times, memory
+    return replace(alone, nodes=nodes), timed.times, memory
 
 
 def _children() -> set[int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from myxtts.performance.batches import BatchStream
-from myxtts.performance.cpu_use import CpuMeter, CpuUse, LockProbe, held_share
+from myxtts.performance.cpu_use import CpuMeter, LockProbe, held_share
+from myxtts.performance.facts import InputAlone
 from myxtts.performance.replay_comparison import ReplayComparison
 from myxtts.performance.step_run import StepRun, drain, run_steps
 
@@ -23,31 +23,14 @@ _TRIAL_SECONDS = 4.0
 _IDLE_SECONDS = 0.2
 
 
-@dataclass(frozen=True)
-class TakenBatches:
-    """Batches taken as fast as they come.
-
-    Attributes:
-        count: how many.
-        seconds: per batch.
-        cpu: what the process did meanwhile.
-        lock_held: share of the time that the interpreter lock was held, 0 to 1.
-    """
-
-    count: int
-    seconds: float
-    cpu: CpuUse
-    lock_held: float
-
-
 def take_alone(
     batches: Iterator[Any],
     ready: int,
     *,
     started: Callable[[], None] = lambda: None,
     processes: Callable[[], Iterable[int]] = lambda: (),
-) -> TakenBatches | None:
-    """Takes batches without a step; None if there are none left.
+) -> InputAlone | None:
+    """Takes batches as fast as they come, without a step; None if there are none left.
 
     Args:
         batches: continued where it stands.
@@ -64,7 +47,7 @@ def take_alone(
         meter = CpuMeter(without=probe.thread, processes=tuple(processes()))
         count, seconds = drain(batches, _ALONE_BATCHES, least=FEWEST_BATCHES, seconds=_ALONE_SECONDS)
         cpu = meter.read()
-    return TakenBatches(count, seconds / count, cpu, held_share(probe.late, idle.late)) if count else None
+    return InputAlone(seconds / count, cpu, held_share(probe.late, idle.late), count) if count else None
 
 
 def stall_with(
