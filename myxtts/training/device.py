@@ -74,9 +74,10 @@ def prepare_device(config: TrainingConfig, rank: Rank | None = None) -> Device:
     """
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
-    # XLA optimises what it compiles. TensorFlow's own optimizer would take seconds for every graph beside it, two of
-    # them before the first step; such graphs run too seldom to be worth it.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": config.enable_xla_compilation})
+    if config.enable_xla_compilation:
+        # XLA optimises what it compiles. TensorFlow's own optimizer would take seconds for every graph beside it, two
+        # of them before the first step; such graphs run too seldom to be worth it.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     found = tf.config.list_physical_devices("GPU")
     if config.device == "cpu":
         if found:
