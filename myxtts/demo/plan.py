@@ -84,7 +84,7 @@ SIZES = {
 # Longer, and a voice forgets how to say what few recordings do not have (docs/human-voices.md).
 _EPOCHS_OF_RECORDINGS = 33
 # Recordings are longer than the sentences of a generated corpus, and their steps with a discriminator slower.
-_PROMISES = {"quick": "two minutes", "standard": "8 minutes", "full": "40 minutes"}
+_PROMISES = {"quick": "two minutes", "standard": "10 minutes", "full": "40 minutes"}
 _STEPS = {"quick": 20, "standard": 300, "full": 1500}
 
 

@@ -19,6 +19,8 @@ _HELD_OUT = (
     "Sentences that the voice was not trained on; neither its best nor its worst. The sound in the middle is the "
     "recording’s own mel through the vocoder that the voice speaks with: no voice can sound better with it."
 )
+# With fewer, a voice that begins with nothing says no words.
+_FEWEST_STEPS = 100
 
 
 def stage_line(done: StageResult) -> str:
@@ -99,12 +101,14 @@ def _page(
     rows = [(done.name, summary(done), f"{done.seconds:.0f}") for done in stages]
     steps = next_steps(folders, size, program)
     whose = "espeak-ng voice" if generated else "recorded voice"
+    babbles = generated and size.steps < _FEWEST_STEPS
+    babbling = paragraph(f"After {size.steps} steps a voice only babbles.", note=True) if babbles else ""
     begun = "" if generated else ", begun with the voice that comes with MyXTTS"
     return page(
         "A voice, from nothing" if generated else f"A voice, from {folders.corpus.resolve().name}",
         [
             section("At once: the voice that comes with MyXTTS", *_at_once(stages)),
-            section("The new voice", row(*(_sample(done) for done in stages if "plot" in done.result))),
+            section("The new voice", row(*(_sample(done) for done in stages if "plot" in done.result)), babbling),
             section(
                 "Beside the recordings",
                 paragraph(f"{_HELD_OUT}{' The recordings are espeak-ng’s.' if generated else ''}", note=True),
@@ -148,9 +152,7 @@ def _at_once(stages: Sequence[StageResult]) -> list[str]:
             parts.append(figure(done.name, paragraph(done.command[1]), sound(wav, done.name)))
         elif done.command[0] == "text":
             parts.append(
-                paragraph(
-                    "It does not speak Persian. This is how MyXTTS reads it; `--full` trains a voice that says it:"
-                )
+                paragraph("It speaks no Persian; myxtts demo --full trains a voice that does. How it is read:")
             )
             parts.append(paragraph(done.result["written"]))
             parts.append(f'<p dir="ltr"><code>{escape(done.result["phonemes"])}</code></p>')
