@@ -151,9 +151,7 @@ def _at_once(stages: Sequence[StageResult]) -> list[str]:
             wav = Path(done.result["output"]).read_bytes()
             parts.append(figure(done.name, paragraph(done.command[1]), sound(wav, done.name)))
         elif done.command[0] == "text":
-            parts.append(
-                paragraph("It speaks no Persian; myxtts demo --full trains a voice that does. How it is read:")
-            )
+            parts.append(paragraph("It speaks no Persian; myxtts demo --full trains a voice that does. It reads:"))
             parts.append(paragraph(done.result["written"]))
             parts.append(f'<p dir="ltr"><code>{escape(done.result["phonemes"])}</code></p>')
     return parts
