@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,10 @@ def run_demo(
     for stage in plan:
         done = records.get(stage)
         if done is None:
-            on_begin(stage)
-            done = _run(stage, resume=any(folders.run.glob("step-*")))
+            begun = any(folders.run.glob("step-*"))
+            next_one = replace(stage, command=stage.to_continue) if begun and stage.to_continue else stage
+            on_begin(next_one)
+            done = replace(_run(next_one), command=stage.command)
             records.put(done)
         on_done(done)
         finished.append(done)
@@ -135,10 +137,9 @@ def _reference(folders: Folders, size: DemoSize) -> Path | None:
     return folders.voices / "wavs" / f"{VOICES[last].name}-{SENTENCES_PER_VOICE * last + 1:05d}.wav"
 
 
-def _run(stage: Stage, resume: bool = False) -> StageResult:
+def _run(stage: Stage) -> StageResult:
     began = time.perf_counter()
-    arguments = stage.to_continue if resume and stage.to_continue is not None else stage.command
-    command = [sys.executable, "-m", "myxtts", *arguments, "--json"]
+    command = [sys.executable, "-m", "myxtts", *stage.command, "--json"]
     # In its own session: Ctrl-C reaches the stage only through this process, which waits until it has saved.
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
@@ -153,7 +154,7 @@ def _run(stage: Stage, resume: bool = False) -> StageResult:
     found_problems = stage.may_find_problems and process.returncode == 1 and printed
     if process.returncode and not found_problems:
         raise MyXTTSError(
-            f"the stage '{stage.name}' ended with {process.returncode}: myxtts {shlex.join(arguments)}\n"
+            f"the stage '{stage.name}' ended with {process.returncode}: myxtts {shlex.join(stage.command)}\n"
             "Start the demo again to continue from there"
         )
     result = json.loads(printed)
