@@ -19,6 +19,7 @@ _HELD_OUT = (
     "Sentences that the voice was not trained on; neither its best nor its worst. The sound in the middle is the "
     "recording’s own mel through the vocoder that the voice speaks with: no voice can sound better with it."
 )
+_NO_PERSIAN = "It speaks no Persian; myxtts demo --full trains a voice that does. This is how MyXTTS reads it:"
 # With fewer, a voice that begins with nothing says no words.
 _FEWEST_STEPS = 100
 
@@ -151,7 +152,7 @@ def _at_once(stages: Sequence[StageResult]) -> list[str]:
             wav = Path(done.result["output"]).read_bytes()
             parts.append(figure(done.name, paragraph(done.command[1]), sound(wav, done.name)))
         elif done.command[0] == "text":
-            parts.append(paragraph("It speaks no Persian; myxtts demo --full trains a voice that does. It reads:"))
+            parts.append(paragraph(_NO_PERSIAN))
             parts.append(paragraph(done.result["written"]))
             parts.append(f'<p dir="ltr"><code>{escape(done.result["phonemes"])}</code></p>')
     return parts

@@ -38,7 +38,7 @@ def step_picture(run: Path) -> str:
     each = "" if bars == len(steps) else f" (means of {len(steps) / bars:.0f})"
     caption = (
         f"{len(steps):,} steps{each}, the tallest {longest:.0f} ms; red: the device waited for data. "
-        "Steps that were compiled are left out."
+        "Steps taken while something was compiled are left out."
     )
     return figure(
         caption, f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="step times">{"".join(shapes)}</svg>'
