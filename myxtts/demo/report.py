@@ -16,8 +16,8 @@ from myxtts.demo.step_picture import step_picture
 from myxtts.reports.page import escape, figure, image, page, paragraph, row, section, sound, table
 
 _HELD_OUT = (
-    "Sentences that the voice was not trained on; neither its best nor its worst. The sound in the middle is the "
-    "recording’s own mel through the vocoder that the voice speaks with: no voice can sound better with it."
+    "Sentences that the voice was not trained on, a third and two thirds of the way from the best to the worst. The "
+    "sound in the middle is the recording’s own mel through the voice’s vocoder: no voice can sound better with it."
 )
 _NO_PERSIAN = "It speaks no Persian; myxtts demo --full trains a voice that does. This is how MyXTTS reads it:"
 # With fewer, a voice that begins with nothing says no words.
