@@ -14,7 +14,7 @@ define installed
 endef
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt
-	$(call installed,train$(comma)speech$(comma)plot)
+	$(call installed,train$(comma)speech$(comma)plot$(comma)serve)
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt
 	$(call installed,dev)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -20,6 +21,32 @@ SHORTER = {
     "--set enable_tensorboard=false",
     "diagnose": "--num-batches 10 --batch-size 4 --set optimization_level=basic --set num_buckets=1",
 }
+
+
+def samples() -> dict[str, str]:
+    """The text of each sample, by name, as the tool that makes them has it."""
+    spec = importlib.util.spec_from_file_location("make_samples", ROOT / "tools" / "make_samples.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = tool  # where dataclasses look their types up
+    spec.loader.exec_module(tool)
+    return {name: sample.text for name, sample in tool.SAMPLES.items()}
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.fa.md"])
+def test_what_can_be_heard_is_what_the_tool_makes(readme: str) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    for name, said in samples().items():
+        assert f"[{name}.mp3](docs/samples/{name}.mp3)" in text
+        assert f"| {said} |" in text
+        assert (ROOT / "docs" / "samples" / f"{name}.txt").read_text(encoding="utf-8") == f"{said}\n"
+
+
+def test_what_can_be_heard_is_small_and_nothing_is_left_over() -> None:
+    files = list((ROOT / "docs" / "samples").iterdir())
+    assert {file.stem for file in files} == samples().keys()
+    assert sum(file.stat().st_size for file in files) < 1e6
 
 
 def commands() -> list[list[str]]:

@@ -10,6 +10,7 @@ myxtts/shipped/starter-bundle, with a voice for each language if there are sever
 measuring what a base is worth to a voice it has not heard, everything stays in WORK.
 
 The shipped voice is `kathleen-en` alone, as docs/human-voices.md trained it: VOICES with that folder only.
+`tools/make_samples.py` then lets the new one speak for the README.
 """
 
 from __future__ import annotations

@@ -89,14 +89,19 @@ def _play(speech: Synthesis) -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / UNHEARD
         _write(speech, path)
-        for name, *options in PLAYERS:
-            program = shutil.which(name)
-            if program is None:
-                continue
-            try:
-                done = subprocess.run([program, *options, str(path)], capture_output=True, timeout=_LONGEST_PLAYING)
-            except (OSError, subprocess.TimeoutExpired):
-                continue
-            if done.returncode == 0:
-                return name
+        return play_file(path)
+
+
+def play_file(path: Path) -> str | None:
+    """Plays a WAV file; returns the program that could, or None."""
+    for name, *options in PLAYERS:
+        program = shutil.which(name)
+        if program is None:
+            continue
+        try:
+            done = subprocess.run([program, *options, str(path)], capture_output=True, timeout=_LONGEST_PLAYING)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return name
     return None

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from myxtts.config.yaml_file import write_text
-from myxtts.demo.plan import DemoSize, Folders, next_commands
+from myxtts.demo.plan import DemoSize, Folders
 from myxtts.demo.run import StageResult
+from myxtts.demo.step_picture import step_picture
 from myxtts.reports.page import escape, figure, image, page, paragraph, row, section, sound, table
+
+_HELD_OUT = (
+    "Sentences that the voice was not trained on, a third and two thirds of the way from the best to the worst. The "
+    "sound in the middle is the recording’s own mel through the voice’s vocoder: no voice can sound better with it."
+)
+_NO_PERSIAN = "It speaks no Persian; myxtts demo --full trains a voice that does. This is how MyXTTS reads it:"
+# With fewer, a voice that begins with nothing says no words.
+_FEWEST_STEPS = 100
 
 
 def stage_line(done: StageResult) -> str:
@@ -24,6 +35,18 @@ def summary(done: StageResult) -> str:
     return _SUMMARIES[done.command[0]](done.result)
 
 
+def next_steps(folders: Folders, size: DemoSize, program: str) -> dict[str, list[str]]:
+    """Commands that a person may run next, by what they are for."""
+    train = ["train", "--data-path", "./my-voice", "--checkpoint-dir", "./runs/my-voice"]
+    listed = {"To try both voices in a browser": [["serve", str(folders.run), "starter"]]}
+    if folders.features is None:
+        listed["With recordings of your own"] = [["demo", "--human", "./my-voice"], train]
+    else:
+        train[2] = str(folders.corpus)
+        listed["To train longer on these recordings"] = [[*train, f"--language={size.languages[0]}"]]
+    return {purpose: [f"{program} {shlex.join(line)}" for line in lines] for purpose, lines in listed.items()}
+
+
 def report(size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, Any]) -> dict[str, Any]:
     """All measurements, with the most important figures on top."""
     by_name = {done.name: done for done in stages}
@@ -31,13 +54,15 @@ def report(size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, 
     performance = by_name["train"].result["performance"]
     measured = performance if performance["steps"] else {}
     voice = by_name["evaluate"].result
+    # In a language for which the demo has no sentence, the voice speaks only what was held out.
+    spoken = [done.result for done in stages if done.command[0] == "synthesize"]
     figures = {
         "stall_share": measured.get("stall_share"),
         "clips_per_second": measured.get("clips_per_second"),
         "retrieval": voice["retrieval"],
         "duration_ratio": voice["duration_ratio"],
         "mcd_position": voice["mcd_position"],
-        "real_time_factor": by_name["voice-en"].result["real_time_factor"],
+        "real_time_factor": spoken[0]["real_time_factor"] if spoken else None,
     }
     if "voices-heard" in by_name:
         heard = by_name["voices-heard"].result
@@ -55,36 +80,96 @@ def report(size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, 
 
 
 def write_report(
-    folders: Folders, size: DemoSize, stages: Sequence[StageResult], machine: Mapping[str, Any]
+    folders: Folders,
+    size: DemoSize,
+    stages: Sequence[StageResult],
+    machine: Mapping[str, Any],
+    program: str = "myxtts",
 ) -> dict[str, Any]:
-    """Writes `report.json` and `report.html`; returns the content of `report.json`."""
+    """Writes `report.json` and `report.html`; returns the content of `report.json`. `program` is how the commands on
+    the page begin."""
     values = report(size, stages, machine)
     write_text(folders.root / "report.json", json.dumps(values, ensure_ascii=False, indent=2, default=str) + "\n")
-    write_text(folders.page("report"), _page(folders, size, stages, values))
+    write_text(folders.report, _page(folders, size, stages, values, program))
     return values
 
 
-def _page(folders: Folders, size: DemoSize, stages: Sequence[StageResult], values: Mapping[str, Any]) -> str:
-    diagnosis, evaluation = (folders.page(name) for name in ("diagnosis", "evaluation"))
-    links = [
-        f'<a href="{escape(path.name)}">{escape(text)}</a>'
-        for path, text in ((diagnosis, "where the time went"), (evaluation, "every sentence, to listen to"))
-        if path.exists()
-    ]
+def _page(
+    folders: Folders, size: DemoSize, stages: Sequence[StageResult], values: Mapping[str, Any], program: str
+) -> str:
+    by_name = {done.name: done for done in stages}
+    generated = "corpus" in by_name
     rows = [(done.name, summary(done), f"{done.seconds:.0f}") for done in stages]
+    steps = next_steps(folders, size, program)
+    whose = "espeak-ng voice" if generated else "recorded voice"
+    babbles = generated and size.steps < _FEWEST_STEPS
+    babbling = paragraph(f"After {size.steps} steps a voice only babbles.", note=True) if babbles else ""
+    begun = "" if generated else ", begun with the voice that comes with MyXTTS"
     return page(
-        "A voice, from nothing",
+        "A voice, from nothing" if generated else f"A voice, from {folders.corpus.resolve().name}",
         [
-            section("What it says", row(*(_sample(done) for done in stages if "output" in done.result))),
+            section("At once: the voice that comes with MyXTTS", *_at_once(stages)),
+            section("The new voice", row(*(_sample(done) for done in stages if "plot" in done.result)), babbling),
+            section(
+                "Beside the recordings",
+                paragraph(f"{_HELD_OUT}{' The recordings are espeak-ng’s.' if generated else ''}", note=True),
+                *_beside_recordings(folders, by_name["evaluate"].result),
+                _links(folders, ("evaluation", "every sentence, to listen to")),
+            ),
+            section(
+                "Did training wait for data?",
+                paragraph(f"Diagnosis: {summary(by_name['diagnose'])}."),
+                paragraph(f"Training: {summary(by_name['train'])}."),
+                step_picture(folders.run),
+                _links(folders, ("diagnosis", "where the time goes, part by part")),
+            ),
             section("What was done", table(["stage", "outcome", "seconds"], rows, numeric=[2])),
-            section("More", f"<p>{' · '.join(links)}</p>"),
-            section("With your own recordings", *(f"<p><code>{escape(line)}</code></p>" for line in next_commands())),
+            *(
+                section(purpose, *(f"<p><code>{escape(line)}</code></p>" for line in lines))
+                for purpose, lines in steps.items()
+            ),
         ],
         lead=(
-            f"{size.speakers} espeak-ng voice{'s' * (size.speakers > 1)}, {size.clips:,} clips, {size.steps:,} steps "
-            f"of the tiny model, in {values['seconds'] / 60:.1f} minutes on {values['machine']['cpus']} CPUs."
+            f"{size.speakers} {whose}{'s' * (size.speakers > 1)}, {size.clips:,} clips, {size.steps:,} steps "
+            f"of the tiny model{begun}, in {values['seconds'] / 60:.1f} minutes on {values['machine']['cpus']} CPUs."
         ),
     )
+
+
+def _links(folders: Folders, *pages: tuple[str, str]) -> str:
+    links = [
+        f'<a href="{escape(folders.page(name).relative_to(folders.root))}">{escape(text)}</a>'
+        for name, text in pages
+        if folders.page(name).exists()
+    ]
+    return f"<p>{' · '.join(links)}</p>"
+
+
+def _at_once(stages: Sequence[StageResult]) -> list[str]:
+    parts = []
+    for done in stages:
+        if done.command[0] == "say":
+            wav = Path(done.result["output"]).read_bytes()
+            parts.append(figure(done.name, paragraph(done.command[1]), sound(wav, done.name)))
+        elif done.command[0] == "text":
+            parts.append(paragraph(_NO_PERSIAN))
+            parts.append(paragraph(done.result["written"]))
+            parts.append(f'<p dir="ltr"><code>{escape(done.result["phonemes"])}</code></p>')
+    return parts
+
+
+def _beside_recordings(folders: Folders, result: Mapping[str, Any]) -> list[str]:
+    """Two held-out sentences: as recorded, the recording's mel through the vocoder, and as the voice says them."""
+    ranked = sorted(result["per_sentence"], key=lambda sentence: sentence["mcd"])
+    parts = []
+    for place in sorted({len(ranked) // 3, 2 * len(ranked) // 3}):
+        sentence = ranked[place]
+        name = re.sub(r"[^\w.-]", "_", sentence["id"])
+        kinds = {"recording": "recording", "vocoded": "its mel through the vocoder", "generated": "the new voice"}
+        files = {title: folders.held_out / f"{name}.{kind}.wav" for kind, title in kinds.items()}
+        parts.append(paragraph(sentence["text"]))
+        parts.append(row(*(figure(title, sound(file.read_bytes(), title)) for title, file in files.items())))
+    return parts
 
 
 def _sample(done: StageResult) -> str:
@@ -105,8 +190,13 @@ def _corpus(result: Mapping[str, Any]) -> str:
 
 
 def _check(result: Mapping[str, Any]) -> str:
-    problems = len(result["problems"])
-    return f"{result['clips']:,} clips, {problems or 'no'} problem{'s' * (problems != 1)}"
+    problems = result["problems"]
+    found = f"{result['clips']:,} clips, {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}"
+    return f"{found}; the first: {_problem(problems[0])}" if problems else found
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    return f"{problem['file']}:{problem['line']}: {problem['message']}"
 
 
 def _precompute(result: Mapping[str, Any]) -> str:
@@ -146,7 +236,17 @@ def _speak(result: Mapping[str, Any]) -> str:
     )
 
 
+def _say(result: Mapping[str, Any]) -> str:
+    return f"{result['output']}: {result['seconds']:.1f} s of speech"
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    return str(result["phonemes"])
+
+
 _SUMMARIES = {
+    "say": _say,
+    "text": _text,
     "make-corpus": _corpus,
     "check-data": _check,
     "precompute": _precompute,

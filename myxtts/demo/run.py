@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from myxtts.config.yaml_file import write_text
 from myxtts.corpus.sentences import sentences
 from myxtts.corpus.voices import VOICES
 from myxtts.demo.plan import SENTENCES_PER_VOICE, DemoSize, Folders, Stage, stages
-from myxtts.errors import MyXTTSError
+from myxtts.demo.recordings import Recordings
+from myxtts.errors import DataError, MyXTTSError
+from myxtts.output_folder import claim
 
 RECORDS = "stages.json"
+MADE_OF = "recordings.json"
 
 
 @dataclass(frozen=True)
@@ -42,36 +46,55 @@ class StageResult:
 
 
 def run_demo(
-    folder: Path,
+    folders: Folders,
     size: DemoSize,
     on_begin: Callable[[Stage], None],
     on_done: Callable[[StageResult], None],
+    *,
+    recordings: Recordings | None = None,
+    greeting: Collection[str] = ("en",),
     vocoder: str | None = None,
 ) -> list[StageResult]:
     """Runs every stage that is not finished yet.
 
     Args:
-        folder: for everything that the demo makes; created if needed.
+        folders: for everything that the demo makes; created if needed.
         size: of the demo.
         on_begin: called before each stage that runs.
         on_done: called after each stage, also for those that an earlier call finished.
+        recordings: to train on; None: a corpus is generated.
+        greeting: the languages of the voice that comes with MyXTTS.
         vocoder: for the stages that make audio of mels, as `--vocoder` takes it; None: each chooses its own.
 
     Raises:
+        UsageError: the folder has a demo of other recordings.
         MyXTTSError: a stage failed; its command has printed why.
     """
-    folders = Folders(folder, folder / size.name)
+    if recordings is not None:
+        # A finished stage is known by its command, which does not change when the recordings do.
+        made_of = {"recordings": str(recordings.folder.resolve()), "clips": recordings.clips}
+        claim(folders.work, MADE_OF, {**made_of, "texts": recordings.identity}, "a demo")
     for needed in (folders.work, folders.samples):
         needed.mkdir(parents=True, exist_ok=True)
     _write_config(folders, size)
     _write_sentences(folders, size)
     records = _Records(folders.work / RECORDS)
     finished = []
-    for stage in stages(size, folders, _reference(folders, size), vocoder):
+    plan = stages(
+        size,
+        folders,
+        reference=_reference(folders, size),
+        recordings=recordings,
+        greeting=greeting,
+        vocoder=vocoder,
+    )
+    for stage in plan:
         done = records.get(stage)
         if done is None:
-            on_begin(stage)
-            done = _run(stage)
+            begun = any(folders.run.glob("step-*"))
+            next_one = replace(stage, command=stage.to_continue) if begun and stage.to_continue else stage
+            on_begin(next_one)
+            done = replace(_run(next_one), command=stage.command)
             records.put(done)
         on_done(done)
         finished.append(done)
@@ -91,6 +114,8 @@ def _write_config(folders: Folders, size: DemoSize) -> None:
         "save_every": max(100, size.steps // 10),
         "log_every": max(5, size.steps // 20),
     }
+    if folders.features is not None:
+        values["cache_dir"] = str(folders.features)
     XTTSConfig(**{**values, **size.settings}).to_yaml(folders.config)
 
 
@@ -126,12 +151,16 @@ def _run(stage: Stage) -> StageResult:
             except KeyboardInterrupt:
                 process.kill()
             raise
-    if process.returncode:
+    found_problems = stage.may_find_problems and process.returncode == 1 and printed
+    if process.returncode and not found_problems:
         raise MyXTTSError(
-            f"the stage '{stage.name}' ended with {process.returncode}: myxtts {' '.join(stage.command)}\n"
+            f"the stage '{stage.name}' ended with {process.returncode}: myxtts {shlex.join(stage.command)}\n"
             "Start the demo again to continue from there"
         )
-    return StageResult(stage.name, stage.command, json.loads(printed), time.perf_counter() - began)
+    result = json.loads(printed)
+    if result.get("obstacles"):
+        raise DataError(f"training cannot start: {result['obstacles'][0]}")
+    return StageResult(stage.name, stage.command, result, time.perf_counter() - began)
 
 
 class _Records:
