@@ -299,7 +299,7 @@ def test_a_file_that_cannot_be_begun_again_ends_in_one_line_and_stays_as_it_was(
 
 def test_what_a_run_had_to_draw_when_it_ended_is_drawn(tmp_path: Path, monitor: PerformanceMonitor) -> None:
     log = RunLog(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
-    log.losses(1, 1, tf.ones([7]), loss_names(), Rates(), lambda losses: None)
+    log.losses(1, 1, tf.ones([len(loss_names()) + 3]), loss_names(), Rates(), lambda losses: None)
     log.close()
     events = tmp_path.glob("tensorboard/*")
     tags = {
@@ -316,7 +316,7 @@ def test_a_drawing_that_fails_does_not_keep_the_run_from_ending(
 ) -> None:
     (tmp_path / "tensorboard").write_text("a file in the folder's place")
     log = RunLog(RecordFile(tmp_path / "log.jsonl"), tmp_path / "tensorboard", monitor, 22050)
-    log.losses(1, 1, tf.ones([7]), loss_names(), Rates(), lambda losses: None)
+    log.losses(1, 1, tf.ones([len(loss_names()) + 3]), loss_names(), Rates(), lambda losses: None)
     log.close()
     assert "training goes on" in caplog.text
 
