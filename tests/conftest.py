@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import lean_tensorflow  # noqa: F401
 import pytest
 from forked_python import forked_python
 from hypothesis import HealthCheck, settings
@@ -51,7 +52,7 @@ LIBRARIES = (
 )
 PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,
-    "FORKED_PYTHON_WITH_TENSORFLOW": (*LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
+    "FORKED_PYTHON_WITH_TENSORFLOW": ("lean_tensorflow", *LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
 }
 # Files in the order of how long their tests take: no process may be left with a long one at the end.
 LONGEST = (
