@@ -21,7 +21,10 @@ from myxtts import child_program
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # What XLA compiles here runs a few times: LLVM need not take its time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+)
 if "PYTEST_XDIST_WORKER" in os.environ:
     # As many processes as cores: a thread each, or they are in each other's way.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
