@@ -41,11 +41,6 @@ BAD = ("--disable-tf-native-loading", "--disable-cpu-gpu-overlap", "--preprocess
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data_set(tmp_path_factory.mktemp("diagnose") / "data", [2.0 + 0.01 * k for k in range(20)])
-
-
-@pytest.fixture(scope="module")
-def long_clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Clips long enough that computing their mels for every batch takes far longer than a step."""
     return make_data_set(tmp_path_factory.mktemp("diagnose") / "data", [8.0 + 0.01 * k for k in range(20)])
 
@@ -107,9 +102,9 @@ def test_what_was_applied_is_what_the_new_configuration_has(
 
 @pytest.mark.soak
 def test_a_bad_configuration_is_fixed_and_most_of_the_waiting_is_gone(
-    long_clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result, _ = fix_bad_configuration(long_clips, tmp_path, capsys)
+    result, _ = fix_bad_configuration(data, tmp_path, capsys)
     assert result["verdict"] == "highly input-bound"
     assert result["applied"]
     assert result["after"]["stall_ms"] <= 0.2 * result["stall_ms"], result["applied"]
