@@ -75,9 +75,9 @@ bench: $(VENV)/.installed-bench
 	done
 	$(BIN)/python tools/make_results.py
 
-# Here times count: XLA compiles as it does for users.
+# Here times count: TensorFlow and XLA compile as they do for users.
 soak: $(VENV)/.installed-dev
-	XLA_FLAGS= $(BIN)/python -m pytest -m soak
+	TENSORFLOW_AS_FOR_USERS=1 XLA_FLAGS= $(BIN)/python -m pytest -m soak
 	$(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile other
 
 clean:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import lean_tensorflow  # noqa: F401
 import pytest
 from forked_python import forked_python
 from hypothesis import HealthCheck, settings
@@ -20,7 +21,10 @@ from myxtts import child_program
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # What XLA compiles here runs a few times: LLVM need not take its time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+)
 if "PYTEST_XDIST_WORKER" in os.environ:
     # As many processes as cores: a thread each, or they are in each other's way.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -51,36 +55,45 @@ LIBRARIES = (
 )
 PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,
-    "FORKED_PYTHON_WITH_TENSORFLOW": (*LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
+    "FORKED_PYTHON_WITH_TENSORFLOW": ("lean_tensorflow", *LIBRARIES, "myxtts.training.trainer", "myxtts.inference"),
 }
 # Files in the order of how long their tests take: no process may be left with a long one at the end.
 LONGEST = (
+    "test_train",
+    "test_train_together",
+    "test_export",
     "test_demo",
+    "test_model",
+    "test_diagnose_faults",
+    "test_model_overfit",
+    "test_pipeline",
     "test_readme",
     "test_train_resume",
-    "test_train_together",
-    "test_model_overfit",
-    "test_bench_loading",
-    "test_diagnose_faults",
-    "test_diagnose_cli",
-    "test_train",
-    "test_train_step",
-    "test_harmonic_vocoder",
-    "test_performance_tools_document",
-    "test_benchmark_command",
-    "test_model",
-    "test_profile",
-    "test_tune",
-    "test_export",
-    "test_evaluate",
-    "test_inference",
-    "test_serving_cli",
-    "test_batch_service",
-    "test_progressive",
     "test_runtime_loading",
-    "test_pipeline",
+    "test_harmonic_vocoder",
+    "test_train_step",
+    "test_inference",
+    "test_judges",
+    "test_share",
+    "test_diagnose_cli",
+    "test_batch_service",
     "test_precompute_faults",
-    "test_precompute",
+    "test_inference_cli",
+    "test_performance_tools_document",
+    "test_segments",
+    "test_train_added_loss",
+    "test_audio_mel_tf",
+    "test_train_checkpoints",
+    "test_transcripts",
+    "test_evaluate",
+    "test_train_cli",
+    "test_diagnose_apply",
+    "test_benchmark_command",
+    "test_tune",
+    "test_import_vocoder",
+    "test_text_normalize",
+    "test_profile",
+    "test_serving_cli",
 )
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

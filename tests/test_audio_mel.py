@@ -54,6 +54,7 @@ def librosa_log_mel(librosa, audio: np.ndarray, of: MelSettings) -> np.ndarray:
     return np.log(np.maximum(bands @ magnitude, of.log_floor)).T
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
 def test_agrees_with_librosa_under_the_same_padding(librosa, name):
     of = OTHER_SETTINGS[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +54,11 @@ def test_a_pipeline_reads_the_rows_of_a_mapped_file(tmp_path: Path) -> None:
     assert np.array_equal([row.numpy() for row in dataset], array)
 
 
-def test_a_large_file_costs_no_memory_and_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_large_file_costs_no_memory_and_is_not_read_whole(tmp_path: Path, python_with_tensorflow: str) -> None:
     path = tmp_path / "large.bin"
     with path.open("wb") as file:
         file.truncate(160 * ROWS)  # a hole: no disk space
-    command = [sys.executable, "-c", LOAD_FROM_A_LARGE_FILE, str(path)]
+    command = [python_with_tensorflow, "-c", LOAD_FROM_A_LARGE_FILE, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 160 * ROWS / 1024 / 10

@@ -200,6 +200,7 @@ def test_a_layer_is_the_lstm_of_the_textbook() -> None:
         np.testing.assert_allclose(states[:, frame], state, atol=1e-6)
 
 
+@pytest.mark.long
 def test_weights_are_read_without_pytorch(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch, which writes the file, is not installed")
     stored = {"a": torch.arange(6.0).reshape(2, 3).T, "b": torch.ones(2)}

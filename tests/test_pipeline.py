@@ -145,7 +145,7 @@ def test_long_clips_are_left_out_or_cropped(folder: Path, caplog: pytest.LogCapt
 
 
 def test_runtime_mode_crops_to_the_frames_of_the_whole_clip(folder: Path) -> None:
-    changes: dict[str, Any] = {"max_mel_frames": 200, "long_clips": "crop", "mel_dtype": "float32"}
+    changes: dict[str, Any] = {"max_mel_frames": 200, "long_clips": "crop", "mel_dtype": "float32", "num_buckets": 1}
     store = store_of(data_set(folder, mel_dtype="float32").prepare())
     for batch in read(data_set(folder, preprocessing_mode="runtime", **changes).create_tf_dataset()):
         for row, mel, frames in zip(batch["index"], batch["mel"], batch["mel_lengths"], strict=True):
@@ -362,6 +362,6 @@ def test_if_the_graph_cannot_be_built_python_loads_and_one_warning_names_the_cau
 @pytest.mark.parametrize(("wanted", "mode"), [(True, "precompute"), (False, "runtime")])
 def test_cache_files_can_be_insisted_on_or_refused(tmp_path: Path, wanted: bool, mode: str) -> None:
     folder = make_data_set(tmp_path / "data", [0.5, 0.6, 0.7])
-    dataset = data_set(folder, preprocessing_mode="auto", val_split=0.3, train_split=0.7)
+    dataset = data_set(folder, preprocessing_mode="auto", val_split=0.3, train_split=0.7, num_buckets=1)
     assert read(dataset.create_tf_dataset(use_cache_files=wanted))
     assert (folder / "cached_features").exists() == (mode == "precompute")

@@ -106,6 +106,7 @@ def read(folder: Path, name: str) -> tuple[np.ndarray, int]:
     return soundfile.read(folder / "wavs" / f"{name}.wav", dtype="float32")
 
 
+@pytest.mark.long
 def test_each_fault_is_found_and_no_other(prepared: PrepareReport) -> None:
     found = {clip.clip.id: clip.faults for clip in prepared.clips}
     assert found == {

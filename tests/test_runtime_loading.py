@@ -26,6 +26,7 @@ from myxtts.performance.python_functions import python_functions
 def data_set(folder: Path, **changes: Any) -> LJSpeechDataset:
     values = {"preprocessing_mode": "runtime", "text_symbols": "graphemes", "batch_size": 4, "mel_dtype": "float32"}
     values |= {"reference_seconds": 0.3, "train_split": 0.8, "val_split": 0.2}
+    values["num_buckets"] = 1  # one shape to compile
     return LJSpeechDataset(folder, DataConfig(**(values | changes)))
 
 

@@ -91,6 +91,7 @@ def split(recording: Path, text: Path, out: Path, settings: SplitSettings | None
     return split_reading(recording, text, out, settings or SplitSettings(), workers=1)
 
 
+@pytest.mark.long
 def test_every_sentence_becomes_a_clip_cut_in_the_pauses(reading: Path, whole: SplitReport) -> None:
     assert [clip.text for clip in whole.clips] == SENTENCES
     places = json.loads((reading / "book.json").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +67,18 @@ def configure(data: Path, run: Path, **changes: Any) -> XTTSConfig:
 
 
 def small_model(seed: int = 0, decoder: str = "regression", **options: Any) -> XTTS:
-    tf.keras.utils.set_random_seed(seed)
+    random.seed(seed)  # all that Keras seeds initial values with; its own function also empties TensorFlow's caches
     return XTTS(SMALLEST, len(SYMBOLS), len(LANGUAGES), BANDS, decoder=decoder, **options)
 
 
 def batch(clips: int = 3, frames: int = 24, tokens: int = 7, seed: int = 0) -> dict[str, tf.Tensor]:
     """A batch as the pipeline gives it, the last clip half as long as the others."""
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     mel_lengths = np.full(clips, frames, np.int32)
     token_lengths = np.full(clips, tokens, np.int32)
     mel_lengths[-1], token_lengths[-1] = frames // 2, tokens // 2
-    ids = random.integers(1, len(SYMBOLS), (clips, tokens)) * (np.arange(tokens) < token_lengths[:, None])
-    mel = random.normal(-5, 2, (clips, frames, BANDS))
+    ids = generator.integers(1, len(SYMBOLS), (clips, tokens)) * (np.arange(tokens) < token_lengths[:, None])
+    mel = generator.normal(-5, 2, (clips, frames, BANDS))
     mel[np.arange(frames) >= mel_lengths[:, None]] = np.log(1e-5)
     return {
         "tokens": tf.constant(ids, tf.int32),
@@ -87,7 +88,7 @@ def batch(clips: int = 3, frames: int = 24, tokens: int = 7, seed: int = 0) -> d
         "speaker": tf.zeros([clips], tf.int32),
         "language": tf.zeros([clips], tf.int32),
         "index": tf.range(clips, dtype=tf.int64),
-        "reference_mel": tf.constant(random.normal(-5, 2, (clips, 12, BANDS)), tf.float32),
+        "reference_mel": tf.constant(generator.normal(-5, 2, (clips, 12, BANDS)), tf.float32),
     }
 
 
