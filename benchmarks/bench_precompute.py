@@ -1,11 +1,11 @@
 """Precomputing a data set: ours against a pool of processes with soundfile, librosa and `np.save`.
 
-    python benchmarks/bench_precompute.py [--hours 1] [--workers 2] [--json results.json]
+    python benchmarks/bench_precompute.py [--hours 1] [--workers 2] [--repetitions 5] [--json results.json]
 
 The corpus is generated: 16-bit WAV at 22,050 Hz with the lengths of LJSpeech. Both sides compute the same mels
 (HiFi-GAN's convention) with one thread per process, from a warm page cache. Ours includes everything that `myxtts
 precompute` does: starting the workers, headers, tokens, hashes of the sources, checksums, the journal, and waiting
-for the disk at the end.
+for the disk at the end. Both are run several times in turn, and the medians count.
 
 A second table shows the anonymous memory of the program and its workers together, at its peak, for a small and a
 large data set. A third one shows where a worker's time goes, which is what limits the first.
@@ -17,10 +17,12 @@ import argparse
 import multiprocessing
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
 import wave
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -177,11 +179,14 @@ def main(arguments: argparse.Namespace) -> None:
             f"ours, precompute, float32, {workers} workers": lambda: run_ours(folder, workers, "float32"),
             f"ours, precompute, float16, {workers} workers": lambda: run_ours(folder, workers, "float16"),
         }
-        times, cpu_times = {}, {}
-        for name, run in runs.items():
-            before = cpu_seconds()
-            times[name] = run()
-            cpu_times[name] = cpu_seconds() - before
+        taken_by, cpu_by = defaultdict(list), defaultdict(list)
+        for _ in range(arguments.repetitions):
+            for name, run in runs.items():
+                before = cpu_seconds()
+                taken_by[name].append(run())
+                cpu_by[name].append(cpu_seconds() - before)
+        times = {name: statistics.median(several) for name, several in taken_by.items()}
+        cpu_times = {name: statistics.median(several) for name, several in cpu_by.items()}
         shares = worker_shares(folder)
         per_clip = sum(taken for _, taken in shares)
         limit = f"limit: a worker's own work, {workers} at a time"
@@ -240,6 +245,7 @@ if __name__ == "__main__":
     options = parser(__doc__)
     options.add_argument("--hours", type=float, default=1.0, help="length of the corpus")
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--repetitions", type=int, default=5)
     options.add_argument("--folder", type=Path, help="where to put the corpus; default: the temporary folder")
     options.add_argument("--memory-clips", type=int, nargs=2, default=[500, 5000])
     main(options.parse_args())

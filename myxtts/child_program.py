@@ -18,6 +18,8 @@ from typing import IO, cast
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {module} import main; sys.exit(main({arguments}))"
 # For many calls on small arrays, the threads of numerical libraries cost more than they gain.
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Arrays of a clip's size come and go: giving back their memory and asking for it again takes a tenth of a mel's time.
+_KEPT_MEMORY = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(64 << 20))
 
 
 def child_command(module: str, *arguments: int) -> list[str]:
@@ -30,8 +32,8 @@ def child_command(module: str, *arguments: int) -> list[str]:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, with one thread for numerical libraries."""
-    return os.environ | dict.fromkeys(_SINGLE_THREADED, "1")
+    """This process's environment, with one thread for numerical libraries, and memory kept for the next clip."""
+    return _KEPT_MEMORY | os.environ | dict.fromkeys(_SINGLE_THREADED, "1")
 
 
 def run_tasks(

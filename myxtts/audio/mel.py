@@ -177,7 +177,7 @@ def trim_bounds(audio: np.ndarray, settings: MelSettings) -> tuple[int, int]:
 
     The energies are integers below 2**53 and so exact in float64: the graph finds the very same bounds.
     """
-    pcm = audio if audio.dtype == np.int16 else to_pcm16(audio)
+    pcm = to_pcm16(audio)
     hop = settings.hop_length
     blocks = np.zeros((-(-len(pcm) // hop), hop), dtype=np.float64)
     blocks.ravel()[: len(pcm)] = pcm

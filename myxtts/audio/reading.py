@@ -58,20 +58,25 @@ def read_audio(path: AudioPath, sample_rate: int, start: float = 0.0, duration: 
         AudioError: the file is missing, empty, not audio, cut off, without samples, does not have this part, or has
             samples that are not finite numbers.
     """
+    return _as_float(read_samples(path, sample_rate, start, duration))
+
+
+def read_samples(path: AudioPath, sample_rate: int, start: float = 0.0, duration: float | None = None) -> np.ndarray:
+    """The clip as `read_pcm16` gives it where that loses nothing, that is, from 16-bit files at this rate, else as
+    `read_audio` gives it; takes and raises what they do. `log_mel` and `trim` give the same for either."""
     audio, rate = _read_mono(path, start, duration)
-    return resample(_as_float(audio), rate, sample_rate)
+    return audio if rate == sample_rate else resample(_as_float(audio), rate, sample_rate)
 
 
 def read_pcm16(path: AudioPath, sample_rate: int, start: float = 0.0, duration: float | None = None) -> np.ndarray:
     """The clip as int16 [n]; takes and raises what `read_audio` does. What is louder than full scale is clipped."""
-    audio, rate = _read_mono(path, start, duration)
-    if audio.dtype == np.int16 and rate == sample_rate:
-        return audio
-    return to_pcm16(resample(_as_float(audio), rate, sample_rate))
+    return to_pcm16(read_samples(path, sample_rate, start, duration))
 
 
 def to_pcm16(audio: np.ndarray) -> np.ndarray:
-    """float32 audio of full scale ±1 on the 16-bit grid, int16: rounded half to even, clipped."""
+    """float32 audio of full scale ±1 on the 16-bit grid, int16: rounded half to even, clipped; int16 stays."""
+    if audio.dtype == np.int16:
+        return audio
     scaled = np.rint(audio * np.float32(PCM16_SCALE))
     return np.clip(scaled, -PCM16_SCALE, PCM16_SCALE - 1, out=scaled).astype(np.int16)
 

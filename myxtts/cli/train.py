@@ -181,7 +181,7 @@ def _run_together(
 
 def _run(resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, vocoder: str = "auto") -> None:
     from myxtts.audio.mel import MelSettings
-    from myxtts.inference.vocoder import create_vocoder
+    from myxtts.inference.vocoder import vocoder_when_needed
     from myxtts.training.trainer import XTTSTrainer
 
     config = resolved.config
@@ -189,7 +189,7 @@ def _run(resolved: MachineConfig, resume: bool, init_from: Checkpoint | None, vo
         trainer = XTTSTrainer(config, resume=resume, init_from=init_from, observer=display)
         # Only now: the trainer sets up the device, and that is too late once something has run on it.
         run = Path(config.training.checkpoint_dir)
-        trainer.vocoder = create_vocoder(vocoder, MelSettings.from_config(config.data), run)
+        trainer.vocoder = vocoder_when_needed(vocoder, MelSettings.from_config(config.data), run)
         with StageProgress() as progress:
             datasets = trainer.prepare_datasets(progress, resolved.dataset)
         result = trainer.train(*datasets)

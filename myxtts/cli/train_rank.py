@@ -30,7 +30,7 @@ def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tupl
     start_tensorflow(config.training)
     from myxtts.audio.mel import MelSettings
     from myxtts.data.ljspeech import LJSpeechDataset
-    from myxtts.inference.vocoder import create_vocoder
+    from myxtts.inference.vocoder import vocoder_when_needed
     from myxtts.training.trainer import XTTSTrainer
 
     with TrainingDisplay() as display:
@@ -38,7 +38,7 @@ def _train(task: dict[str, Any], rank: Rank, joined: Callable[[], None]) -> tupl
         joined()
         if rank.number == 0:
             run = Path(config.training.checkpoint_dir)
-            trainer.vocoder = create_vocoder(task["vocoder"], MelSettings.from_config(config.data), run)
+            trainer.vocoder = vocoder_when_needed(task["vocoder"], MelSettings.from_config(config.data), run)
         dataset = None
         if task["trust_store"]:
             dataset = LJSpeechDataset(None, config.data.model_copy(update={"trust_store": True}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -112,6 +112,17 @@ def create_vocoder(
 
             return open_imported(path, settings)
         return trained_vocoder.open_trained(path, settings)
+
+
+def vocoder_when_needed(
+    choice: VocoderChoice, settings: MelSettings, run: Path | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Makes audio of mels with what `create_vocoder` opens. It is opened for the first mel, since that takes most of a
+    second; but one that was named is opened at once, so that a wrong one is refused."""
+    opened = functools.cache(lambda: create_vocoder(choice, settings, run))
+    if choice != AUTO:
+        opened()
+    return lambda mel: opened()(mel)
 
 
 def as_vocoder(

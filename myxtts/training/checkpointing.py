@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,7 @@ class Checkpointer:
         self._log = log
         self._observer = observer
         self._monitor = monitor
-        self._averaged = step.objective.copy()
-        self._validator: Validator | None = None
         self._speaker: Callable[[], list[Sample]] | None = None
-        if data.validation is not None:
-            self._validator = Validator(self._averaged, config, data.validation.element_spec)
         self.writer = CheckpointWriter(folder, config, monitor)
         self._began_at = run.batch
         # Loss and step of the best before the newest best, and the same while that one is being saved.
@@ -98,7 +95,18 @@ class Checkpointer:
 
     @property
     def can_validate(self) -> bool:
-        return self._validator is not None
+        return self._data.validation is not None
+
+    # Made when they are needed first, and not before the first step.
+
+    @cached_property
+    def _averaged(self) -> Objective:
+        return self._step.objective.copy()
+
+    @cached_property
+    def _validator(self) -> Validator:
+        assert self._data.validation is not None
+        return Validator(self._averaged, self._config, self._data.validation.element_spec)
 
     def validate(self, step: int, stop: Callable[[], bool]) -> bool:
         """Validates; returns whether the loss is the best so far. If `stop` says so before the end, nothing changes.
@@ -106,7 +114,6 @@ class Checkpointer:
         Raises:
             DataError: a validation batch cannot be loaded.
         """
-        assert self._validator is not None
         run = self._run
         losses, best = self._validated(step, stop)
         if losses is None:
@@ -157,7 +164,6 @@ class Checkpointer:
 
         Of several processes one validates, and the others wait here for what it found.
         """
-        assert self._validator is not None
         losses: dict[str, float] | None = None
         best = False
         if self._is_chief:

@@ -20,7 +20,7 @@ import numpy as np
 import xxhash
 
 from myxtts.audio.mel import MelSettings, log_mel, trim
-from myxtts.audio.reading import RESAMPLER_QUALITY, read_audio, to_pcm16
+from myxtts.audio.reading import RESAMPLER_QUALITY, read_samples, to_pcm16
 from myxtts.data.clips import Clip
 from myxtts.data.store.format import MEL_DTYPES, TOKEN_DTYPE, Column, mel_column, optional_column, token_column
 from myxtts.errors import AudioError, MyXTTSError, TextError
@@ -219,7 +219,7 @@ def columns_of(config: DataConfig) -> list[ColumnEntry]:
 
 
 def read_stamped(item: AudioItem, sample_rate: int) -> tuple[np.ndarray, AudioStamp]:
-    """A clip's samples, float32 [n], and the file they come from.
+    """A clip's samples [n], as `read_samples` gives them, and the file they come from.
 
     Raises:
         AudioError: the file cannot be read, or changes meanwhile.
@@ -227,11 +227,11 @@ def read_stamped(item: AudioItem, sample_rate: int) -> tuple[np.ndarray, AudioSt
     """
     if isinstance(item, str):
         path, stamp = item, read_stamp(item)
-        audio = read_audio(path, sample_rate)
+        audio = read_samples(path, sample_rate)
     else:
         path = item[0]
         stamp = _stamp_of_parts(path, *_size_and_time(path))
-        audio = read_audio(path, sample_rate, *item[1:])
+        audio = read_samples(path, sample_rate, *item[1:])
     if _size_and_time(path) != stamp[:2]:
         raise AudioError(f"{path}: changed while it was read")
     return audio, stamp
