@@ -117,8 +117,8 @@ def create_vocoder(
 def vocoder_when_needed(
     choice: VocoderChoice, settings: MelSettings, run: Path | None = None
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Makes audio of mels with what `create_vocoder` opens. It is opened for the first mel, since that takes most of a
-    second; but one that was named is opened at once, so that a wrong one is refused."""
+    """Makes audio of mels with what `create_vocoder` opens. It is opened for the first mel, since that takes most of
+    a second; but one that was named is opened at once, so that a wrong one is refused."""
     opened = functools.cache(lambda: create_vocoder(choice, settings, run))
     if choice != AUTO:
         opened()
