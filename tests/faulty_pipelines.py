@@ -252,7 +252,7 @@ def per_clip_fixed() -> tf.data.Dataset:
 
 # One long clip in every batch, and all others filled up to it.
 
-LONG, SHORT = 12_000, 60
+LONG, SHORT = 36_000, 60
 
 
 def clip_of(length: tf.Tensor) -> tf.Tensor:

@@ -230,11 +230,11 @@ def test_a_clip_that_kills_workers_is_named_and_the_rest_goes_on(corpus, other_w
         "import os, signal\n"
         "from myxtts.data.store import columns\n"
         "from myxtts.data.store.workers import main\n"
-        "read = columns.read_audio\n"
+        "read = columns.read_samples\n"
         "def deadly(path, rate):\n"
         "    if 'clip-3' in path: os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    return read(path, rate)\n"
-        "columns.read_audio = deadly\n"
+        "columns.read_samples = deadly\n"
     )
     result = precompute(configure(corpus, num_workers=2))
     assert [(entry.id, "SIGSEGV" in entry.reason) for entry in result.failed] == [("clip-3", True)]

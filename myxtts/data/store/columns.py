@@ -20,7 +20,7 @@ import numpy as np
 import xxhash
 
 from myxtts.audio.mel import MelSettings, log_mel, trim
-from myxtts.audio.reading import RESAMPLER_QUALITY, read_samples, to_pcm16
+from myxtts.audio.reading import RESAMPLER_QUALITY, read_audio, read_samples, to_pcm16
 from myxtts.data.clips import Clip
 from myxtts.data.store.format import MEL_DTYPES, TOKEN_DTYPE, Column, mel_column, optional_column, token_column
 from myxtts.errors import AudioError, MyXTTSError, TextError
@@ -151,7 +151,7 @@ class MelComputer:
             yield rows_or_reason(self._compute, item)
 
     def _compute(self, item: AudioItem) -> ClipRows:
-        audio, source = read_stamped(item, self._settings.sample_rate)
+        audio, source = read_stamped(item, self._settings.sample_rate, read_samples)
         mel = log_mel(trim(audio, self._settings), self._settings)
         if not len(mel):
             raise _too_short(item)
@@ -175,7 +175,7 @@ class AudioComputer:
             yield rows_or_reason(self._compute, item)
 
     def _compute(self, item: AudioItem) -> ClipRows:
-        audio, source = read_stamped(item, self._settings.sample_rate)
+        audio, source = read_stamped(item, self._settings.sample_rate, read_samples)
         audio = trim(audio, self._settings)
         frames = self._settings.frames(len(audio))
         if not frames:
@@ -218,8 +218,10 @@ def columns_of(config: DataConfig) -> list[ColumnEntry]:
     return [entry for entry in COLUMNS.values() if entry.wanted(config)]
 
 
-def read_stamped(item: AudioItem, sample_rate: int) -> tuple[np.ndarray, AudioStamp]:
-    """A clip's samples [n], as `read_samples` gives them, and the file they come from.
+def read_stamped(
+    item: AudioItem, sample_rate: int, read: Callable[..., np.ndarray] = read_audio
+) -> tuple[np.ndarray, AudioStamp]:
+    """A clip's samples [n], as a function of `audio.reading` gives them, float32 by default; and their file.
 
     Raises:
         AudioError: the file cannot be read, or changes meanwhile.
@@ -227,11 +229,11 @@ def read_stamped(item: AudioItem, sample_rate: int) -> tuple[np.ndarray, AudioSt
     """
     if isinstance(item, str):
         path, stamp = item, read_stamp(item)
-        audio = read_samples(path, sample_rate)
+        audio = read(path, sample_rate)
     else:
         path = item[0]
         stamp = _stamp_of_parts(path, *_size_and_time(path))
-        audio = read_samples(path, sample_rate, *item[1:])
+        audio = read(path, sample_rate, *item[1:])
     if _size_and_time(path) != stamp[:2]:
         raise AudioError(f"{path}: changed while it was read")
     return audio, stamp
