@@ -69,6 +69,7 @@ def test_agrees_with_the_definition(name):
     np.testing.assert_allclose(log_mel(audio, of), reference_log_mel(audio, of), atol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_agrees_with_librosa_on_real_clips(librosa, ljspeech_mini: Path):
     for path in sorted((ljspeech_mini / "wavs").glob("*.wav")):
         audio = read_audio(path, DEFAULT.sample_rate)

@@ -158,6 +158,7 @@ def test_a_vocoder_is_given_to_every_stage_that_makes_sound(tmp_path: Path) -> N
     assert not any("--vocoder" in word for stage in without for word in stage.command)
 
 
+@pytest.mark.long
 def test_a_folder_that_cannot_be_used_is_named(
     tmp_path: Path, run_myxtts: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:

@@ -173,6 +173,7 @@ def test_the_configuration_reference_and_the_presets_say_what_the_code_says(pyth
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_folders_import_only_what_the_architecture_says() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     table = re.findall(r"^\| `([\w/]+)` \|[^|]+\|([^|]*)\|$", text, re.M)
@@ -264,6 +265,7 @@ def make_voice(folder: Path, clips: int) -> None:
     (folder / "names.tsv").write_text("سعدی\tsaʔdˈiː\n", encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_commands_of_getting_started_run_as_they_stand(tmp_path: Path, python: str) -> None:
     make_voice(tmp_path, clips=12)
     commands = [one for one in complete_commands("getting-started.md") if one.words[0] in WITHOUT_TENSORFLOW]

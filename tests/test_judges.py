@@ -101,6 +101,7 @@ def judged(judge: type[Judge], speech: list[Speech], language: str = "en"):
     return JudgePanel((judge,)).judge({"clips": speech}, language, workers=2)
 
 
+@pytest.mark.long
 def test_clips_are_judged_in_their_order_however_many_processes_there_are() -> None:
     speech = clips(5, rate=22050)
     found = judged(LoudnessJudge, speech).groups["clips"]

@@ -133,6 +133,7 @@ run_ranks("small_rank", on_this_machine(2), task, Path(sys.argv[1]))
 """
 
 
+@pytest.mark.long
 def test_ranks_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     process = subprocess.Popen(

@@ -796,6 +796,7 @@ LINES = st.lists(st.one_of(st.text(max_size=40), st.sampled_from(ALMOST), JSON.m
 )
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(content=st.one_of(st.binary(max_size=200), LINES), file=st.sampled_from(FILES))
 def test_whatever_a_file_holds_nothing_but_a_data_error_is_raised(content: bytes, file: str) -> None:
