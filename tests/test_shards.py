@@ -122,7 +122,6 @@ def test_shards_share_out_only_what_the_store_does_not_have(corpus, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_overwriting_does_not_take_what_shards_have(corpus, tmp_path):
     config = configure(corpus, cache_dir=str(tmp_path / "many"))
     build_shards(config, 2)

@@ -344,7 +344,7 @@ register(
         settings=lambda config: {"dtype": config.mel_dtype} | vars(MelSettings.from_config(config)),
         expected_bytes=_mel_bytes,
         seconds_per_row=lambda config: config.hop_length / config.sample_rate,
-        clips_per_task=4,  # some milliseconds each: what a task costs besides is small, and little is lost by a kill
+        clips_per_task=1,  # it takes milliseconds, and little is lost when the build is killed
         rebuild_key="auto_rebuild_mel_cache",
     )
 )
