@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mel_reference import OTHER_SETTINGS, reference_log_mel
 from speech_like import sound
 
+from myxtts.audio import mel
 from myxtts.audio.mel import MelSettings, log_mel, mel_filterbank
 from myxtts.audio.reading import read_audio, to_pcm16
 from myxtts.config.config import DataConfig
@@ -88,6 +89,27 @@ def test_quiet_high_bands_are_nearer_the_truth_than_by_a_plain_float32_transform
     truth = reference_log_mel(audio, DEFAULT)
     error, plain_error = np.abs(log_mel(audio, DEFAULT) - truth), np.abs(plain - truth)
     assert error[:, 60:].mean() < 0.65 * plain_error[:, 60:].mean()
+
+
+def test_scipys_compiled_transform_is_found_and_gives_scipys_bytes():
+    frames = np.random.default_rng(0).standard_normal((9, 1024)).astype(np.float32)
+    assert mel._compiled_transform()(frames, axis=1).tobytes() == scipy.fft.rfft(frames, axis=1).tobytes()
+
+
+def test_a_mel_is_the_same_where_scipy_keeps_its_transform_elsewhere(monkeypatch):
+    audio = to_pcm16(sound(4, 1.0, DEFAULT.sample_rate))
+    wanted = log_mel(audio, DEFAULT)
+    monkeypatch.setattr(mel, "_COMPILED", "scipy.fft.another_module")
+    assert mel._Transform(DEFAULT)(audio).tobytes() == wanted.tobytes()
+
+
+def test_a_mel_does_not_wait_for_all_of_scipy():
+    program = (
+        "import sys, numpy; from myxtts.audio.mel import MelSettings, log_mel; "
+        "log_mel(numpy.zeros(2048, numpy.int16), MelSettings()); assert 'scipy' not in sys.modules; "
+        "import scipy.fft; assert scipy.fft.rfft([1.0, 0.0])[1] == 1"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
