@@ -327,9 +327,9 @@ class _Transform:
 def _fourier_transform() -> Callable[..., np.ndarray]:
     """SciPy's, or NumPy's where only what speaking needs is installed: a reference is short.
 
-    Importing `scipy.fft` takes 0.2 s in every worker of a build, as long as a worker takes for fifty clips, most of it
-    for scipy.special and numpy.f2py. So the compiled module behind it is loaded alone, under its own name, where a
-    later `import scipy.fft` finds it.
+    Importing `scipy.fft` takes 0.2 s, as long as the mels of fifty clips, in every worker of a build, most of it for
+    scipy.special and numpy.f2py. So the compiled module behind it is loaded alone, under its own name, where a later
+    `import scipy.fft` finds it.
     """
     # Not at the top: loading SciPy takes longer than some commands that only need the settings.
     try:
@@ -340,7 +340,7 @@ def _fourier_transform() -> Callable[..., np.ndarray]:
         ImportError,
         AttributeError,
         TypeError,
-    ):  # another SciPy, whose modules are elsewhere or take other things
+    ):  # another SciPy, which keeps it elsewhere
         pass
     try:
         from scipy.fft import rfft
