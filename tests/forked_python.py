@@ -175,8 +175,10 @@ def _serve(listener: socket.socket) -> _Program | None:
                 waiting.register(os.pidfd_open(program), selectors.EVENT_READ, program)
                 waiting.register(client, selectors.EVENT_READ, (program,))
             elif isinstance(key.data, tuple):  # the executable was killed
-                waiting.unregister(key.fileobj)
-                os.kill(key.data[0], signal.SIGKILL)
+                # Its program may have ended at the same moment, and was told of before in this very list.
+                if key.data[0] in programs:
+                    waiting.unregister(key.fileobj)
+                    os.kill(key.data[0], signal.SIGKILL)
             else:
                 program = key.data
                 _, status = os.waitpid(program, 0)
