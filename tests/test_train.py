@@ -50,7 +50,6 @@ class Watched:
     """Remembers what a run told."""
 
     messages: list[str]
-    progress_seen: int = 0
     validations: int = 0
     shapes: int = 0
 
@@ -58,7 +57,7 @@ class Watched:
         self.shapes += 1
 
     def progress(self, progress: object) -> None:
-        self.progress_seen += 1
+        """Is told too often to be remembered."""
 
     def logged(self, progress: object) -> None:
         self.messages.append(str(progress))
