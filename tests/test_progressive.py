@@ -17,7 +17,7 @@ from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
 from myxtts.data.modes import PreparedData, prepare
 from myxtts.data.precompute import precompute
-from myxtts.data.progressive import ProgressiveSource, StoreToCome
+from myxtts.data.progressive import PendingStore, ProgressiveSource
 from myxtts.data.store.target import store_folders
 from myxtts.training.progress import LoggingObserver, TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
@@ -43,10 +43,10 @@ class HeldUp:
         self._held.close()
 
 
-def begin(config: DataConfig, said: list[str]) -> tuple[PreparedData, ProgressiveSource, StoreToCome]:
+def begin(config: DataConfig, said: list[str]) -> tuple[PreparedData, ProgressiveSource, PendingStore]:
     prepared = prepare(config, beside=True)
     assert prepared.building is not None
-    store = StoreToCome(prepared, prepared.building, said.append)
+    store = PendingStore(prepared, prepared.building, said.append)
     return prepared, ProgressiveSource.of(BatchSource.build(prepared, config, "train"), "train", store), store
 
 
