@@ -157,7 +157,7 @@ def print_table(
             print(found, flush=True)
     print(f"{named} of {len(chosen) - len(missing)} named in {clock() - began:.0f} s")
     if missing:
-        print(f"not measured for want of time: {', '.join(missing)}")
+        print(f"not measured, because the time was over: {', '.join(missing)}")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""An input taken by itself, and steps run on an input that was changed: what a change is worth is measured so."""
+"""Measures an input by itself, and what a change of it is worth: steps run on the changed input."""
 
 from __future__ import annotations
 
