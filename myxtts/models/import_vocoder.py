@@ -350,7 +350,7 @@ def _filled(network: Any, source: VocoderSource, state: Mapping[str, np.ndarray]
             values.append(value)
         layer.set_weights(values)
     if left:
-        raise VocoderError(f"{source.path}: '{min(left)}' is no part of {network.architecture}: another network")
+        raise VocoderError(f"{source.path}: '{min(left)}' is not a part of {network.architecture}: another network")
     return network
 
 
