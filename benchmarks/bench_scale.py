@@ -6,7 +6,7 @@
 - shards: a store computed by one pool of workers, in shards that are merged, and by Ray.
 - progressive: how long steps wait for batches before a store takes over, at the change, and after.
 - service: runtime batches loaded by the trainer, and by a loader beside it.
-- store: stores in parts whose feature files are holes, so that 20 million clips take no room. A rank opens one,
+- store: stores in parts whose feature files are sparse, so that 20 million clips take no room. A rank opens one,
   plans, and loads batches, in a process of its own; another process deals out two epochs and counts how often each
   clip comes.
 - cluster: simulated accelerators, each fed by a process of its own, all on this machine.

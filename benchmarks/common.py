@@ -1,10 +1,11 @@
-"""What every benchmark shares: the machine it ran on, a table with ratios, results as JSON."""
+"""What benchmarks share: the machine they ran on, a corpus, CPU time, a table with ratios, results as JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import platform
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,12 @@ def speak_corpus(folder: Path, clips: int) -> Path:
     command = ["make-corpus", folder, "--clips", clips, "--quiet"]
     subprocess.run([sys.executable, "-m", "myxtts", *map(str, command)], check=True)
     return folder
+
+
+def children_cpu_seconds() -> float:
+    """CPU time of the programs that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

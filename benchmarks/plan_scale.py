@@ -17,9 +17,10 @@ from common import parser, print_table, write_json
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batches.window_plan import WINDOW_CLIPS
+from myxtts.data.store.folder import readable_bytes
 from myxtts.data.store.index import INDEX_COLUMNS
 
-GB, TB = 1e9, 1e12
+GB = 1e9
 LARGEST_EXT4_FILE = 16 * 2**40
 RANK_MEMORY = 8 * GB  # what a rank may take of its host, besides the page cache
 START_SECONDS = 60.0  # what a start may take
@@ -201,31 +202,23 @@ def _sorted(*limits: Limit) -> list[Limit]:
     return sorted(limits, key=lambda limit: -limit.share)
 
 
-def size_text(count: float) -> str:
-    """A size as people read it."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
 def describe(cluster: Cluster) -> list[tuple[str, str]]:
     """The plan in words and figures, a line for each."""
     plan = make_plan(cluster)
+    each, whole = readable_bytes(plan.read_per_host), readable_bytes(plan.rank_memory_whole)
     return [
         ("hours of audio", f"{cluster.hours:,.0f}"),
         ("GPUs", f"{cluster.gpus} on {cluster.hosts} hosts, {cluster.clips_per_second:g} clips/s each"),
         ("model", f"{cluster.parameters / 1e6:g} M parameters, {1e3 * plan.step_seconds:.0f} ms a step"),
         ("clips", f"{plan.clips / 1e6:,.0f} million"),
-        ("store, float16", size_text(plan.store_bytes)),
-        ("its indexes", size_text(plan.index_bytes)),
+        ("store, float16", readable_bytes(plan.store_bytes)),
+        ("its indexes", readable_bytes(plan.index_bytes)),
         ("precompute", f"{plan.precompute_core_hours:,.0f} core-hours, {plan.precompute_hours:.2g} h on these hosts"),
         ("an epoch", f"{plan.epoch_hours:.2g} h"),
-        ("reading", f"{size_text(plan.read_per_host)}/s per host, {size_text(plan.read_in_total)}/s in total"),
+        ("reading", f"{each}/s per host, {readable_bytes(plan.read_in_total)}/s in total"),
         ("loading", f"{plan.load_cores_per_host:.2g} cores per host"),
-        ("a rank, one store", f"{size_text(plan.rank_memory_whole)}, starts in {plan.rank_start_whole / 3600:.2g} h"),
-        ("a rank, store in parts", size_text(plan.rank_memory_parts)),
+        ("a rank, one store", f"{whole}, starts in {plan.rank_start_whole / 3600:.2g} h"),
+        ("a rank, store in parts", readable_bytes(plan.rank_memory_parts)),
         (
             "a window",
             f"lasts {plan.window_seconds:.2g} s, is dealt out in {plan.window_order_seconds:.2g} s",

@@ -78,7 +78,7 @@ def needing_train_extra(feature: str) -> Iterator[None]:
     """Where a package that only training needs is not installed, says what to install.
 
     Raises:
-        MissingExtraError: one was imported in vain.
+        MissingExtraError: one of them is not installed.
     """
     try:
         yield

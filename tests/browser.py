@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import shutil
@@ -79,9 +78,6 @@ class Browser:
 
     def resize(self, width: int, height: int) -> None:
         self._send("POST", f"{self._session}/window/rect", {"width": width, "height": height})
-
-    def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self._send("GET", f"{self._session}/screenshot")))
 
     def complaints(self) -> list[str]:
         """What the console shows of warnings and errors since it was asked last."""

@@ -19,13 +19,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from fault_case import STEP, Case
-from recorded_measurements import LOADERS, PIPELINES, read_recorded, to_json, write_recorded
+from recorded_measurements import LOADERS, PIPELINES, from_json, read_recorded, to_json, write_recorded
 
 from myxtts.performance import Diagnosis, SimulatedStep
 from myxtts.performance.diagnose_pipeline import judge, take_measurements
@@ -61,13 +62,22 @@ class Faults:
         with around():
             return take_measurements(pipeline, (step or case.faulty_step)(), num_batches or case.num_batches)
 
+    @cached_property
+    def recorded_measurements(self) -> dict[str, dict[str, Any]]:
+        """What `--record` has written on a quiet machine, as `read_recorded` gives it."""
+        return read_recorded(self.recorded)
+
+    def conclusion(self, name: str, variant: str) -> Diagnosis:
+        """What is concluded from the recorded measurements of a variant."""
+        return judge(from_json(self.recorded_measurements[name][variant]))
+
     def is_right(self, name: str, found: Mapping[str, Diagnosis]) -> bool:
         """Whether the culprit is named, its fixed twin is not accused, and a healthy pipeline is left alone."""
         if "healthy" in found:
             return (found["healthy"].verdict, found["healthy"].culprit) == ("not input-bound", "none")
         faulty, fixed = found["faulty"], found["fixed"]
-        removed = lost_ms(fixed) <= (1 - LEAST_REMOVED) * lost_ms(faulty)
-        return faulty.culprit == self.cases[name].culprit and fixed.culprit == "none" and removed
+        named = faulty.culprit == self.cases[name].culprit
+        return named and fixed.culprit == "none" and loses_far_less(fixed, faulty)
 
 
 def pipelines() -> Faults:
@@ -86,6 +96,10 @@ def loaders() -> Faults:
 
 def lost_ms(diagnosis: Diagnosis) -> float:
     return diagnosis.lost_share * diagnosis.step_ms
+
+
+def loses_far_less(fixed: Diagnosis, faulty: Diagnosis) -> bool:
+    return lost_ms(fixed) <= (1 - LEAST_REMOVED) * lost_ms(faulty)
 
 
 def record(faults: Faults, names: Sequence[str]) -> None:
@@ -143,7 +157,7 @@ def print_table(
             print(found, flush=True)
     print(f"{named} of {len(chosen) - len(missing)} named in {clock() - began:.0f} s")
     if missing:
-        print(f"not measured for want of time: {', '.join(missing)}")
+        print(f"not measured, because the time was over: {', '.join(missing)}")
 
 
 def main() -> None:

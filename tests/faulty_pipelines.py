@@ -127,10 +127,9 @@ class Loader:
         batches: of an epoch.
     """
 
-    def __init__(self, seconds: float, batches: int = 1 << 20, slow: frozenset[int] = frozenset()) -> None:
+    def __init__(self, seconds: float, batches: int = 1 << 20) -> None:
         self._seconds = seconds
         self._batches = batches
-        self._slow = slow
 
     def __iter__(self) -> Iterator[np.ndarray]:
         batch = np.random.default_rng(0).normal(size=[8, 24, BANDS])

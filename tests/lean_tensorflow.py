@@ -27,14 +27,10 @@ class _LeanTensorFlow:
             execute = spec.loader.exec_module
 
             def execute_lean(module: ModuleType) -> None:
-                hidden = "sklearn" not in sys.modules
-                if hidden:
-                    sys.modules["sklearn"] = None  # type: ignore[assignment]
-                try:
+                from myxtts.cli.machine_config import without_scikit_learn
+
+                with without_scikit_learn():
                     execute(module)
-                finally:
-                    if hidden:
-                        del sys.modules["sklearn"]
                 module.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
             spec.loader.exec_module = execute_lean  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from myxtts.errors import UsageError
-from myxtts.evaluation.judges import Figure, Observed
+from myxtts.evaluation.judges import Figure, Observation
 
 
 class LoudnessJudge:
@@ -29,7 +29,7 @@ class LoudnessJudge:
         return {"loudness": float(np.sqrt(np.mean(audio**2))), "samples": len(audio)}
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         return {"loudness": float(np.mean([one.values["loudness"] for one in observed]))}
 
 
@@ -50,7 +50,7 @@ class FirstWordJudge:
         return {"heard": text.split()[0]}
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         return {"first_words": 1.0}
 
 

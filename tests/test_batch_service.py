@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import tensorflow as tf
-from training_samples import BATCHES, configure, data_folder
+from training_samples import BATCHES, assert_equal_batches, configure, data_folder
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batch_service import ServedSource
@@ -64,12 +62,6 @@ def free_port() -> int:
                 return port
 
 
-def assert_equal(one: dict[str, tf.Tensor], other: dict[str, tf.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value.numpy(), other[name].numpy(), err_msg=name)
-
-
 def test_batches_of_two_loaders_are_those_of_none_though_one_of_them_is_killed(
     data: Path, start_loader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -83,18 +75,18 @@ def test_batches_of_two_loaders_are_those_of_none_though_one_of_them_is_killed(
     position = Position.start(source.plan, 3).advance(2)
     batches, expected = iter(served.resume(position)), iter(source.resume(position))
     for _ in range(BATCHES):
-        assert_equal(next(batches), next(expected))
+        assert_equal_batches(next(batches), next(expected))
     loaders[1].kill()
     loaders[1].wait()
     start_loader(ports[1])
     with caplog.at_level(logging.WARNING):
         for _ in range(5 * BATCHES):  # more than what was loaded ahead
-            assert_equal(next(batches), next(expected))
+            assert_equal_batches(next(batches), next(expected))
     assert "a loader was started again" in caplog.text
 
     one_pass = list(served.dataset(shuffle=False, epochs=1))
     for one, other in zip(one_pass, source.dataset(shuffle=False, epochs=1), strict=True):
-        assert_equal(one, other)
+        assert_equal_batches(one, other)
 
 
 def test_a_loader_that_is_not_there_is_one_line(data: Path) -> None:

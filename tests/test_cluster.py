@@ -80,7 +80,7 @@ def test_a_host_list_starts_as_many_processes_on_each_host() -> None:
         (1, "slurm", SLURM | {"SLURM_LOCALID": "0"}, "--distribution=block"),
         (1, "a.invalid,a.invalid", {}, "each host once"),
         (1, "a.invalid,,b.invalid", {}, "each host once"),
-        (1, "a.invalid:x", {}, "is no port"),
+        (1, "a.invalid:x", {}, "is not a port"),
         (1, "a.invalid,b.invalid", {}, "is none of these hosts"),
         (1, "127.0.0.1:1,127.0.0.1:2", {}, "is more than one of these hosts"),
     ],

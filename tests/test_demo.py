@@ -208,6 +208,7 @@ def test_recordings_that_are_not_enough_are_one_line_and_nothing_is_written(
     done = call_myxtts("demo", tmp_path / "demo", "--human", tmp_path / "recorded")
     assert done.returncode == 1
     assert message in done.stderr
+    assert "--layout" not in done.stderr  # which the demo does not take
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "demo").exists()
 

@@ -8,13 +8,11 @@ and only has to give a whole diagnosis. Measured verdicts are asserted by `make 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from fault_table import LEAST_REMOVED, lost_ms, pipelines
-from recorded_measurements import from_json, read_recorded, to_json
+from fault_table import loses_far_less, pipelines
+from recorded_measurements import from_json, to_json
 
-from myxtts.performance import Diagnosis
 from myxtts.performance.culprits import CULPRITS
 from myxtts.performance.diagnose_pipeline import judge
 
@@ -31,19 +29,9 @@ MEASURED = (
 )
 
 
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, dict[str, Any]]:
-    """Made by `python tests/fault_table.py --record`, on a quiet machine."""
-    return read_recorded(FAULTS.recorded)
-
-
-def conclusion(recorded: dict[str, dict[str, Any]], name: str, variant: str) -> Diagnosis:
-    return judge(from_json(recorded[name][variant]))
-
-
 @pytest.mark.parametrize("name", FAULTS.cases)
-def test_a_fault_is_named_with_its_remedy(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    found, culprit = conclusion(recorded, name, "faulty"), CULPRITS[FAULTS.cases[name].culprit]
+def test_a_fault_is_named_with_its_remedy(name: str) -> None:
+    found, culprit = FAULTS.conclusion(name, "faulty"), CULPRITS[FAULTS.cases[name].culprit]
     assert found.culprit == culprit.name, f"\n{found}"
     assert found.culprit_text
     assert found.fixes[0].culprit == culprit.name
@@ -52,21 +40,21 @@ def test_a_fault_is_named_with_its_remedy(name: str, recorded: dict[str, dict[st
 
 
 @pytest.mark.parametrize("name", FAULTS.cases)
-def test_the_fixed_twin_is_not_accused_and_loses_far_less(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    faulty, fixed = conclusion(recorded, name, "faulty"), conclusion(recorded, name, "fixed")
+def test_the_fixed_twin_is_not_accused_and_loses_far_less(name: str) -> None:
+    faulty, fixed = FAULTS.conclusion(name, "faulty"), FAULTS.conclusion(name, "fixed")
     assert fixed.culprit == "none", f"\n{fixed}"
-    assert lost_ms(fixed) <= (1 - LEAST_REMOVED) * lost_ms(faulty)
+    assert loses_far_less(fixed, faulty)
 
 
 @pytest.mark.parametrize("name", FAULTS.healthy)
-def test_a_healthy_pipeline_is_left_alone(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    found = conclusion(recorded, name, "healthy")
+def test_a_healthy_pipeline_is_left_alone(name: str) -> None:
+    found = FAULTS.conclusion(name, "healthy")
     assert (found.verdict, found.culprit, found.fixes) == ("not input-bound", "none", ()), f"\n{found}"
     assert "stop tuning input" in str(found)
 
 
-def test_every_pipeline_is_recorded(recorded: dict[str, dict[str, Any]]) -> None:
-    assert list(recorded) == FAULTS.names
+def test_every_pipeline_is_recorded() -> None:
+    assert list(FAULTS.recorded_measurements) == FAULTS.names
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_table import LEAST_REMOVED, loaders, lost_ms, pipelines
-from recorded_measurements import from_json, read_recorded
+from fault_table import loaders, loses_far_less, pipelines
 
 from myxtts.performance import Diagnosis, LoopWatch
 from myxtts.performance.culprits import CULPRITS
-from myxtts.performance.diagnose_pipeline import judge
 from myxtts.performance.facts import SlowElements
 from myxtts.performance.stack_sampler import StackSampler, busiest_thread, main_function
 
@@ -29,19 +27,9 @@ HERE = Path(__file__).parent
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, dict[str, Any]]:
-    """Made by `python tests/fault_table.py --loaders --record`, on a quiet machine."""
-    return read_recorded(FAULTS.recorded)
-
-
-def conclusion(recorded: dict[str, dict[str, Any]], name: str, variant: str) -> Diagnosis:
-    return judge(from_json(recorded[name][variant]))
-
-
 @pytest.mark.parametrize("name", FAULTS.cases)
-def test_a_fault_is_named_with_lines_to_paste(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    found, culprit = conclusion(recorded, name, "faulty"), CULPRITS[FAULTS.cases[name].culprit]
+def test_a_fault_is_named_with_lines_to_paste(name: str) -> None:
+    found, culprit = FAULTS.conclusion(name, "faulty"), CULPRITS[FAULTS.cases[name].culprit]
     assert found.culprit == culprit.name, f"\n{found}"
     assert found.culprit_text
     assert found.evidence or found.culprit == "per-clip-work"
@@ -50,20 +38,20 @@ def test_a_fault_is_named_with_lines_to_paste(name: str, recorded: dict[str, dic
 
 
 @pytest.mark.parametrize("name", FAULTS.cases)
-def test_the_fixed_twin_is_not_accused_and_loses_far_less(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    faulty, fixed = conclusion(recorded, name, "faulty"), conclusion(recorded, name, "fixed")
+def test_the_fixed_twin_is_not_accused_and_loses_far_less(name: str) -> None:
+    faulty, fixed = FAULTS.conclusion(name, "faulty"), FAULTS.conclusion(name, "fixed")
     assert fixed.culprit == "none", f"\n{fixed}"
-    assert lost_ms(fixed) <= (1 - LEAST_REMOVED) * lost_ms(faulty)
+    assert loses_far_less(fixed, faulty)
 
 
 @pytest.mark.parametrize("name", FAULTS.healthy)
-def test_a_healthy_loader_is_left_alone(name: str, recorded: dict[str, dict[str, Any]]) -> None:
-    found = conclusion(recorded, name, "healthy")
+def test_a_healthy_loader_is_left_alone(name: str) -> None:
+    found = FAULTS.conclusion(name, "healthy")
     assert (found.verdict, found.culprit, found.fixes) == ("not input-bound", "none", ()), f"\n{found}"
 
 
-def test_every_loader_is_recorded(recorded: dict[str, dict[str, Any]]) -> None:
-    assert list(recorded) == FAULTS.names
+def test_every_loader_is_recorded() -> None:
+    assert list(FAULTS.recorded_measurements) == FAULTS.names
 
 
 @pytest.mark.tensorflow

@@ -226,7 +226,7 @@ def wrong_files() -> dict[str, tuple[dict | object, dict | None, str]]:
         "another network": ({"decoder.weight": torch.zeros(2, 2)}, None, "neither HiFi-GAN"),
         "no tensors": ([1, 2], None, "holds a list"),
         "a missing tensor": ({name: v for name, v in state.items() if name != "ups.1.bias"}, None, "'ups.1.bias'"),
-        "one tensor more": (state | {"cond.weight": torch.zeros(1, 1)}, None, "'cond.weight' is no part"),
+        "one tensor more": (state | {"cond.weight": torch.zeros(1, 1)}, None, "'cond.weight' is not a part"),
         "another shape": (state | {"conv_post.bias": torch.zeros(2)}, None, "'conv_post.bias' is [2]"),
         "a flat first layer": (
             {name: v for name, v in state.items() if "conv_pre" not in name}

@@ -20,7 +20,7 @@ from speech_like import make_data_set, sound
 from myxtts import child_program
 from myxtts.audio.reading import read_audio
 from myxtts.errors import DataError, MyXTTSError, UsageError
-from myxtts.evaluation.judges import Figure, Judge, JudgePanel, Observed, Speech, judge_speech
+from myxtts.evaluation.judges import Figure, Judge, JudgePanel, Observation, Speech, judge_speech
 from myxtts.evaluation.judges.naturalness import DNSMOSJudge
 from myxtts.evaluation.judges.recogniser import MoonshineRecogniser
 from myxtts.evaluation.judges.similarity import SimilarityJudge, voice_figures
@@ -65,14 +65,14 @@ def test_errors_count_words_that_are_missing_added_and_replaced() -> None:
 
 
 def test_error_rates_are_of_all_words_together() -> None:
-    short = Observed({"word_errors": 1, "words": 1, "character_errors": 2, "characters": 2})
-    long = Observed({"word_errors": 0, "words": 9, "character_errors": 0, "characters": 38})
+    short = Observation({"word_errors": 1, "words": 1, "character_errors": 2, "characters": 2})
+    long = Observation({"word_errors": 0, "words": 9, "character_errors": 0, "characters": 38})
     assert MoonshineRecogniser.summarize([short, long], []) == {"wer": 0.1, "cer": 0.05}
 
 
-def voice(degrees: float, speaker: str, clip_id: str) -> Observed:
+def voice(degrees: float, speaker: str, clip_id: str) -> Observation:
     angle = np.radians(degrees)
-    return Observed({"voice": np.array([np.cos(angle), np.sin(angle)])}, speaker, clip_id)
+    return Observation({"voice": np.array([np.cos(angle), np.sin(angle)])}, speaker, clip_id)
 
 
 def test_the_own_sentence_is_left_out_of_the_similarity() -> None:

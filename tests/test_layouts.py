@@ -750,7 +750,7 @@ def test_a_folder_of_no_layout_is_one_line_that_names_what_was_looked_for_and_fo
     result = run_myxtts("check-data", tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
-    for words in ("takes/", "1 file with .pdf", "etc/txt.done.data", "validated.tsv", "by_book", "--layout"):
+    for words in ("takes/", "1 file with .pdf", "etc/txt.done.data", "validated.tsv", "by_book", "(data_layout)"):
         assert words in result.stderr
 
 

@@ -16,7 +16,7 @@ from small_corpus import RATE, add_line, configure, content, make_corpus, write_
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import read_audio
 from myxtts.data.clips.metadata import read_metadata
-from myxtts.data.precompute import TooManyFailures, precompute
+from myxtts.data.precompute import TooManyFailuresError, precompute
 from myxtts.data.store import FeatureStore
 from myxtts.errors import DataError, StoreError
 from myxtts.text import TextSettings, Tokenizer, espeak
@@ -405,7 +405,7 @@ def test_no_usable_clip_is_an_error(corpus):
 def test_more_failures_than_allowed_stop_before_anything_is_computed(corpus):
     for number in range(3):
         (corpus / "wavs" / f"clip-{number}.wav").write_bytes(b"not audio")
-    with pytest.raises(TooManyFailures, match="3 of 8 clips"):
+    with pytest.raises(TooManyFailuresError, match="3 of 8 clips"):
         precompute(configure(corpus), most_failed=0.25)
     assert not list((corpus / "cached_features").rglob("mel.bin"))
 

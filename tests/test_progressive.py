@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from training_samples import BATCHES, configure, data_folder, small_model, weights_of
+from training_samples import BATCHES, assert_equal_batches, configure, data_folder, small_model, weights_of
 
 from myxtts.config.config import DataConfig
 from myxtts.data.batch_source import BatchSource
 from myxtts.data.batches.position import Position
 from myxtts.data.modes import PreparedData, prepare
 from myxtts.data.precompute import precompute
-from myxtts.data.progressive import ProgressiveSource, StoreToCome
+from myxtts.data.progressive import PendingStore, ProgressiveSource
 from myxtts.data.store.target import store_folders
 from myxtts.training.progress import LoggingObserver, TrainingProgress
 from myxtts.training.trainer import XTTSTrainer
@@ -44,18 +43,11 @@ class HeldUp:
         self._held.close()
 
 
-def begin(config: DataConfig, said: list[str]) -> tuple[PreparedData, ProgressiveSource, StoreToCome]:
+def begin(config: DataConfig, said: list[str]) -> tuple[PreparedData, ProgressiveSource, PendingStore]:
     prepared = prepare(config, beside=True)
     assert prepared.building is not None
-    store = StoreToCome(prepared, prepared.building, said.append)
+    store = PendingStore(prepared, prepared.building, said.append)
     return prepared, ProgressiveSource.of(BatchSource.build(prepared, config, "train"), "train", store), store
-
-
-def assert_equal(one: dict[str, tf.Tensor], other: dict[str, tf.Tensor]) -> None:
-    """Every field of two batches, bit for bit."""
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value.numpy(), other[name].numpy(), err_msg=name)
 
 
 def test_batches_are_those_of_the_complete_store_before_and_after_the_change(data: Path, tmp_path: Path) -> None:
@@ -76,10 +68,10 @@ def test_batches_are_those_of_the_complete_store_before_and_after_the_change(dat
 
     running = iter(batches)
     for _ in range(BATCHES + 2):
-        assert_equal(next(running), next(expected))
+        assert_equal_batches(next(running), next(expected))
     assert store.building.running
     assert said == [f"the store is being built, about {store.building.seconds_left:.0f} s left"]
-    assert_equal(
+    assert_equal_batches(
         next(iter(source.dataset(shuffle=False, epochs=1))), next(iter(stored.dataset(shuffle=False, epochs=1)))
     )
 
@@ -88,7 +80,7 @@ def test_batches_are_those_of_the_complete_store_before_and_after_the_change(dat
     assert store.building.error is None
     after = 0
     while after < 2 * BATCHES:
-        assert_equal(next(running), next(expected))
+        assert_equal_batches(next(running), next(expected))
         after += batches.changed_at is not None
     assert said[-1] == f"epoch {batches.changed_at + 1}: batches come from the store from here on"
     assert [str(path.name) for path in Path(config.cache_dir or "").rglob("mel.bin")] == ["mel.bin"]
@@ -104,7 +96,7 @@ def test_a_position_counts_in_both_halves(data: Path, tmp_path: Path) -> None:
     held.release()
     store.building.wait()
     stored = BatchSource.build(prepare(config, beside=True), config, "train")
-    assert_equal(next(iter(stored.resume(position))), first)
+    assert_equal_batches(next(iter(stored.resume(position))), first)
 
 
 def test_a_build_that_fails_or_gives_other_batches_leaves_the_run_on_computed_features(
@@ -119,7 +111,7 @@ def test_a_build_that_fails_or_gives_other_batches_leaves_the_run_on_computed_fe
     batches = source.dataset(seed=3)
     expected = source.runtime_dataset(batches._order)
     for batch, same in itertools.islice(zip(batches, expected, strict=False), 3 * BATCHES):
-        assert_equal(batch, same)
+        assert_equal_batches(batch, same)
     assert said == ["features are computed while training: it was ended"]
 
 

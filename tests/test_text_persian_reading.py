@@ -248,7 +248,7 @@ def test_a_lexicon_comes_first_and_may_have_hints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "language", "message"),
     [
-        ("کرم\tkerm\tsometimes", "fa", ":1: 'sometimes' is no hint"),
+        ("کرم\tkerm\tsometimes", "fa", ":1: 'sometimes' is not a hint"),
         ("کرم\tkerm\tnear=خاک\nکرم\tkarm\nکرم\tkerem", "fa", ":3: 'کرم' already has another pronunciation in line 2"),
         ("read\tɹɛd\tverb", "en", ":1: only a Persian lexicon can have hints"),
     ],

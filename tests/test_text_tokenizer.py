@@ -156,7 +156,7 @@ def test_defaults_are_those_of_the_data_configuration() -> None:
         ({"symbols": "letters"}, "auto, graphemes or phonemes"),
         ({"extra_languages": ("fa",)}, "already a language"),
         ({"extra_languages": ("sv", "SV")}, "already a language"),
-        ({"extra_languages": ("klingon",)}, "no language code"),
+        ({"extra_languages": ("klingon",)}, "not a language code"),
         ({"lexicons": {"xx": Path("a")}}, "none of"),
     ],
 )

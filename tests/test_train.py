@@ -31,7 +31,7 @@ from myxtts.models.checkpoint import load_model, read_checkpoint
 from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.host_metrics import HostReader
 from myxtts.performance.monitor import PerformanceMonitor
-from myxtts.performance.sampling import Reading
+from myxtts.performance.sampling import MachineReading
 from myxtts.training import device as device_module
 from myxtts.training import optimizer as optimizer_module
 from myxtts.training.auto_batch import BudgetTrial, candidate_budgets, choose, find_frame_budget
@@ -50,7 +50,6 @@ class Watched:
     """Remembers what a run told."""
 
     messages: list[str]
-    progress_seen: int = 0
     validations: int = 0
     shapes: int = 0
 
@@ -58,7 +57,7 @@ class Watched:
         self.shapes += 1
 
     def progress(self, progress: object) -> None:
-        self.progress_seen += 1
+        """Is told too often to be remembered."""
 
     def logged(self, progress: object) -> None:
         self.messages.append(str(progress))
@@ -564,7 +563,7 @@ def test_the_progress_line_shows_the_gpu_that_the_run_is_on(
             self.gpu = progress.gpu
 
     gpus = tuple(GpuReading(k, f"GPU {k}", 0.5, None, None, None, None, None, None, None, ()) for k in range(2))
-    reading = Reading(0.0, HostReader().read(), gpus)
+    reading = MachineReading(0.0, HostReader().read(), gpus)
     monkeypatch.setattr(PerformanceMonitor, "latest_reading", reading)
     for name, expected in (("GPU 1", gpus[1]), (None, None)):
         watched = Seen([])

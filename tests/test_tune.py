@@ -16,7 +16,7 @@ from myxtts.config.config import XTTSConfig
 from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.ljspeech import LJSpeechDataset
 from myxtts.data.store import FeatureStore
-from myxtts.performance.tuning import ROUNDS, Axis, Comparison, TrialFailed, tune
+from myxtts.performance.tuning import ROUNDS, Axis, Comparison, TrialError, tune
 from myxtts.training.device import prepare_device
 from myxtts.training.tuning_trial import FRAME_BUDGET, TuningTrial, axes
 
@@ -101,7 +101,7 @@ def test_what_there_is_no_time_for_is_told_and_the_rounds_still_fit() -> None:
 def test_a_setting_that_cannot_be_used_is_passed_over() -> None:
     def rate(changes: Mapping[str, Any]) -> float:
         if changes.get("num_workers") == 4:
-            raise TrialFailed("does not fit into memory")
+            raise TrialError("does not fit into memory")
         return 100.0 + changes.get("num_workers", 0)
 
     machine = Machine(rate)
@@ -112,9 +112,9 @@ def test_a_setting_that_cannot_be_used_is_passed_over() -> None:
 
 def test_a_start_that_cannot_be_measured_is_an_error() -> None:
     def rate(changes: Mapping[str, Any]) -> float:
-        raise TrialFailed("no")
+        raise TrialError("no")
 
-    with pytest.raises(TrialFailed):
+    with pytest.raises(TrialError):
         tune([WORKERS], Machine(rate), 1000)
 
 
@@ -226,7 +226,7 @@ def test_a_precision_that_would_be_loaded_in_another_mode_is_no_trial(data: Path
     with trial_of(config) as trial:
         assert isinstance(trial.source({}).clips, RuntimeClips)
         config.data.cache_dir = str(tmp_path / "cache")
-        with pytest.raises(TrialFailed, match="mode precompute"):
+        with pytest.raises(TrialError, match="mode precompute"):
             trial.source({"mel_dtype": "float32"})
     assert stores(tmp_path / "cache") == set()
 

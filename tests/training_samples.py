@@ -98,3 +98,10 @@ def spec_of(one: dict[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
 
 def weights_of(model: Any) -> list[np.ndarray]:
     return [np.array(weight) for weight in model.get_weights()]
+
+
+def assert_equal_batches(one: dict[str, tf.Tensor], other: dict[str, tf.Tensor]) -> None:
+    """Every field of two batches, bit for bit."""
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value.numpy(), other[name].numpy(), err_msg=name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import print_table
+from common import children_cpu_seconds, print_table
 from loading.data import write_audio
 
 from myxtts.audio.mel import MelSettings
@@ -62,7 +61,7 @@ def _train(data: Path, run: Path, devices: int, steps: int) -> dict[str, float]:
         *("--set", "num_buckets=1", "--set", "enable_tensorboard=false", "--set", "text_symbols=graphemes"),
         *("--set", f"validate_every={10 * steps}", "--batch-size", 8),
     ]
-    before, began = _cpu_seconds(), time.time()
+    before, began = children_cpu_seconds(), time.time()
     # One process computes on all cores; of two, each on half of them, which the launcher sees to.
     subprocess.run([str(part) for part in command], check=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
     records = [json.loads(line) for line in (run / "timing.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -71,12 +70,6 @@ def _train(data: Path, run: Path, devices: int, steps: int) -> dict[str, float]:
         "step_ms": statistics.median(one["step_ms"] for one in later),
         "stall_ms": statistics.fmean(one["stall_ms"] for one in later),
         "all_reduce_ms": statistics.fmean(one.get("all_reduce_ms", 0.0) for one in later),
-        "cpu_seconds": _cpu_seconds() - before,
+        "cpu_seconds": children_cpu_seconds() - before,
         "start_seconds": records[0]["time"] - began,
     }
-
-
-def _cpu_seconds() -> float:
-    """Of the programs that were started here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

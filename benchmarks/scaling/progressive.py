@@ -24,7 +24,7 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     """Waits of a run that begins without its store."""
     from myxtts.data.batch_source import BatchSource
     from myxtts.data.modes import prepare
-    from myxtts.data.progressive import ProgressiveSource, StoreToCome
+    from myxtts.data.progressive import PendingStore, ProgressiveSource
 
     clips = 240 if quick else 1_000
     write_audio(folder / "data", clips, MelSettings())
@@ -41,7 +41,7 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     prepared = prepare(config, beside=True)
     if prepared.building is None:
         raise SystemExit(f"the store is not built beside: {prepared.reason}")
-    store = StoreToCome(prepared, prepared.building, print)
+    store = PendingStore(prepared, prepared.building, print)
     source = ProgressiveSource.of(BatchSource.build(prepared, config, "train"), "train", store)
     batches = source.dataset(seed=1)
     waits: dict[str, list[float]] = {"before": [], "at the change": [], "after": []}

@@ -8,7 +8,6 @@ byte.
 from __future__ import annotations
 
 import importlib.util
-import resource
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from common import print_table
+from common import children_cpu_seconds, print_table
 from loading.data import write_audio
 
 from myxtts.audio.mel import MelSettings
@@ -41,12 +40,13 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
 
     def measure(name: str, *stages: Any) -> None:
         cache = folder / f"store-{len(stores)}"
-        before, seconds = _cpu_seconds(), []
+        before, seconds = children_cpu_seconds(), []
         for stage in stages:
             began = time.perf_counter()
             stage(cache)
             seconds.append(time.perf_counter() - began)
-        found[name] = {"seconds": seconds[0], "merge_seconds": sum(seconds[1:]), "cpu": _cpu_seconds() - before}
+        cpu = children_cpu_seconds() - before
+        found[name] = {"seconds": seconds[0], "merge_seconds": sum(seconds[1:]), "cpu": cpu}
         stores[name] = {path.name: path.read_bytes() for path in cache.glob("*/v000001/*")}
         shutil.rmtree(cache)
 
@@ -75,9 +75,3 @@ def measure(folder: Path, quick: bool) -> dict[str, Any]:
     equal = all(files == first for files in stores.values())
     print(f"the stores are {'equal, byte by byte' if equal else 'NOT equal'}")
     return {"clips": clips, "rows": found, "equal": equal}
-
-
-def _cpu_seconds() -> float:
-    """Of the programs that were started here and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

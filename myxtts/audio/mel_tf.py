@@ -106,7 +106,7 @@ class LogMel:
         windowed = self._windowed(signal - EMPHASIS * earlier, earlier)
         last = signal[settings.n_fft - 1 :: settings.hop_length, tf.newaxis]
         spectrum = tf.signal.rfft(windowed)[:, : self._weights.shape[0]]
-        # What belongs into the first sample of a frame comes from its other end; it adds the same to every bin.
+        # What belongs in the first sample of a frame comes from its other end; it adds the same to every bin.
         real = tf.math.real(spectrum) + last * float(self._slope[0])
         magnitude = tf.sqrt(tf.square(real) + tf.square(tf.math.imag(spectrum)))
         mel = tf.matmul(magnitude, weights)
@@ -115,7 +115,7 @@ class LogMel:
         return tf.maximum(logarithm, settings.padding_value)
 
     def _windowed(self, emphasised: tf.Tensor, earlier: tf.Tensor) -> tf.Tensor:
-        """Emphasised frames [frames, n_fft], without what belongs into their first sample."""
+        """Emphasised frames [frames, n_fft], without what belongs in their first sample."""
         n_fft, hop = self._settings.n_fft, self._settings.hop_length
         slope = np.where(np.arange(n_fft) == 0, np.float32(0), self._slope)
         if n_fft % hop:

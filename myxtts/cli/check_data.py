@@ -16,7 +16,7 @@ from myxtts.cli.output import StageProgress, duration_text, emit, progress
 from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
-    from myxtts.data.clips.inspection import DataReport, Share
+    from myxtts.data.clips.inspection import DataReport, Portion
     from myxtts.evaluation.transcripts import TranscriptFit
 
 _BAR_WIDTH = 40
@@ -147,7 +147,7 @@ def _audio_text(report: DataReport) -> str:
     )
 
 
-def _shares_text(shares: Mapping[str, Share]) -> str:
+def _shares_text(shares: Mapping[str, Portion]) -> str:
     ordered = sorted(shares.items(), key=lambda item: -item[1].seconds)
     shown = [f"{_shortened(name)} ({duration_text(share.seconds)})" for name, share in ordered[:_SHOWN_NAMES]]
     if len(ordered) > _SHOWN_NAMES:

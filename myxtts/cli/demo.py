@@ -67,7 +67,7 @@ def demo(
     if quick and full:
         raise UsageError("give either --quick or --full")
     if language is not None and human is None:
-        raise UsageError("--language: is of the recordings; give their folder with --human")
+        raise UsageError("--language is the language of the recordings; give their folder with --human")
     if not available():
         raise MissingExtraError("the demo", "speech")
     require_plotting("the demo")

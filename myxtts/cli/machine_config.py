@@ -84,7 +84,7 @@ def start_tensorflow(training: TrainingConfig | None = None) -> None:
     with tempfile.TemporaryFile() as printed:
         os.dup2(printed.fileno(), 2)
         try:
-            with _without_scikit_learn():
+            with without_scikit_learn():
                 import tensorflow as tf
 
             tf.config.list_physical_devices()
@@ -99,8 +99,11 @@ def start_tensorflow(training: TrainingConfig | None = None) -> None:
 
 
 @contextmanager
-def _without_scikit_learn() -> Iterator[None]:
-    """Keras imports it, where something else has installed it, for wrappers that nothing here uses: over a second."""
+def without_scikit_learn() -> Iterator[None]:
+    """Hides scikit-learn while TensorFlow is imported.
+
+    Where something else has installed it, Keras imports it for wrappers that nothing here uses: over a second.
+    """
     if "sklearn" in sys.modules:
         yield
         return

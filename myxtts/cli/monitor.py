@@ -18,7 +18,7 @@ from myxtts.errors import UsageError
 
 if TYPE_CHECKING:
     from myxtts.performance.run_timing import RunReading
-    from myxtts.performance.sampling import Reading
+    from myxtts.performance.sampling import MachineReading
     from myxtts.performance.statistics import Summary
 
 _SHORTEST_INTERVAL = 0.1
@@ -104,7 +104,7 @@ def _ticks(interval: float, duration: float | None) -> Iterator[None]:
         yield
 
 
-def _display(stack: ExitStack, with_run: bool) -> Callable[[Reading, RunReading | None], None]:
+def _display(stack: ExitStack, with_run: bool) -> Callable[[MachineReading, RunReading | None], None]:
     """Shows a reading of machine and run: as a view that is redrawn, as lines, or not at all."""
     from myxtts.cli.monitor_display import live_view, plain_line
 

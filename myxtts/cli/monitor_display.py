@@ -12,7 +12,7 @@ from rich.text import Text
 from myxtts.performance.gpu_metrics import GpuReading
 from myxtts.performance.rank_times import RankTimes, find_slow_rank
 from myxtts.performance.run_timing import RunReading
-from myxtts.performance.sampling import GIB, Reading
+from myxtts.performance.sampling import GIB, MachineReading
 
 _BAR = 24
 _NOTHING = "–"
@@ -20,7 +20,7 @@ _NOTHING = "–"
 _NO_STEP_SECONDS = 15.0
 
 
-def plain_line(reading: Reading, run: RunReading | None, with_run: bool) -> str:
+def plain_line(reading: MachineReading, run: RunReading | None, with_run: bool) -> str:
     """One reading in one line."""
     host = reading.host
     parts = [time.strftime("%H:%M:%S", time.localtime(reading.time))]
@@ -37,7 +37,7 @@ def plain_line(reading: Reading, run: RunReading | None, with_run: bool) -> str:
     return "  ".join(parts)
 
 
-def live_view(reading: Reading, run: RunReading | None, with_run: bool) -> RenderableType:
+def live_view(reading: MachineReading, run: RunReading | None, with_run: bool) -> RenderableType:
     """One reading as bars."""
     host = reading.host
     table = Table.grid(padding=(0, 2))

@@ -87,7 +87,7 @@ def profile(
         "step": None if parts is None else parts.to_dict(),
         "trace_dir": None if trace_dir is None else str(trace_dir),
     }
-    emit(result, lambda out: _render(out, resolved, mode, device, loading, parts, trace_dir))
+    emit(result, lambda out: _render(out, resolved, mode, device, loading, parts))
 
 
 def _load(source: BatchSource, dataset: tf.data.Dataset, num_batches: int) -> tuple[LoadingProfile, Batch]:
@@ -140,7 +140,6 @@ def _render(
     device: Device,
     loading: LoadingProfile,
     parts: StepParts | None,
-    trace_dir: Path | None,
 ) -> None:
     def line(label: str, text: str) -> None:
         out.print(f"{label:<{_WIDTH}}{text}".rstrip())

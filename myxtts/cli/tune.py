@@ -83,7 +83,7 @@ def _search(
     frame_budget: bool,
     bar: StageProgress,
 ) -> tuple[TuningResult, str]:
-    from myxtts.performance.tuning import TrialFailed
+    from myxtts.performance.tuning import TrialError
     from myxtts.performance.tuning import tune as search
     from myxtts.training.device import prepare_device
     from myxtts.training.tuning_trial import TuningTrial, axes
@@ -103,7 +103,7 @@ def _search(
             tuned = search(tried, trial, time_budget, on_trial=lambda one: say(_line(one, trial.unit)))
             trial.keep(tuned.changes)
             return tuned, trial.unit
-    except TrialFailed as error:
+    except TrialError as error:
         raise TrainingError(f"the starting settings cannot be measured: {error}") from None
 
 

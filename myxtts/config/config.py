@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from myxtts.config.messages import describe
 from myxtts.config.sections import DataConfig, ModelConfig, Section, TrainingConfig, VocoderConfig
-from myxtts.config.yaml_file import read_yaml, render_yaml, write_text
+from myxtts.config.yaml_file import read_yaml, render_yaml, write_yaml
 from myxtts.errors import ConfigError
 
 __all__ = [
@@ -167,7 +167,7 @@ class XTTSConfig(BaseModel):
 
     def to_yaml(self, path: str | Path) -> None:
         """Writes the configuration to `path`, with the description of each key as a comment."""
-        write_text(path, render_yaml(self, SECTIONS))
+        write_yaml(path, render_yaml(self, SECTIONS))
 
 
 def create_default_config(**values: Any) -> XTTSConfig:

@@ -1,4 +1,4 @@
-"""The three sections of a configuration. Every key has a description, and code that reads it.
+"""The four sections of a configuration. Every key has a description, and code that reads it.
 
 A key name is in one section only, so a value can be given flat, without its section: `XTTSConfig(batch_size=48)`,
 `--batch-size 48`.

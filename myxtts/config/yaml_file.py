@@ -90,8 +90,12 @@ def render_yaml(config: BaseModel, sections: Mapping[str, type[BaseModel]]) -> s
     return "\n\n".join(parts) + "\n"
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Replaces a file in one step: nobody ever sees half of it, even after a crash."""
+def write_yaml(path: str | Path, text: str) -> None:
+    """Replaces a configuration file in one step: nobody ever sees half of it, even after a crash.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     path = Path(path)
     temporary = None
     try:

@@ -157,7 +157,7 @@ def served_dataset(
 
 
 class ServedBatches:
-    """Batches from loaders, in order whatever becomes of those.
+    """Batches from loaders, in order, even if loaders fail or are started again.
 
     Args:
         create: gives the batches from a place in the order on, the first of them with the number given.
@@ -211,7 +211,7 @@ class ServedBatches:
                 yield batch
 
     def _after(self, given: int) -> BatchOrder:
-        """The order from the batch on that follows so many."""
+        """The order that continues after so many batches."""
         epochs, step = divmod(self._order.start_step + given, self._batches_per_epoch)
         left = None if self._order.epochs is None else self._order.epochs - epochs
         return replace(self._order, epochs=left, start_epoch=self._order.start_epoch + epochs, start_step=step)

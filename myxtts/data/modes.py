@@ -26,7 +26,7 @@ from myxtts.data.batches.runtime_clips import RuntimeClips
 from myxtts.data.clips import Problem
 from myxtts.data.clips.metadata import Metadata, read_metadata
 from myxtts.data.parts import StoredMetadata, open_trusted
-from myxtts.data.precompute import PrecomputeResult, TooManyFailures, WorkProgress, open_up_to_date
+from myxtts.data.precompute import PrecomputeResult, TooManyFailuresError, WorkProgress, open_up_to_date
 from myxtts.data.store import FeatureStore
 from myxtts.data.store.columns import COLUMNS
 from myxtts.data.store.folder import StorageError
@@ -159,7 +159,7 @@ def prepare(
         return PreparedData("runtime", reason, metadata, config, building=building, stands_for=settings)
     try:
         store, done = open_up_to_date(config, metadata, progress=progress, job=job, **options)
-    except (StorageError, TooManyFailures) as error:
+    except (StorageError, TooManyFailuresError) as error:
         if not automatic:
             raise
         reason = str(error).splitlines()[0]

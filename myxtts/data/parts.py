@@ -25,7 +25,7 @@ from myxtts.data.store import FeatureStore
 from myxtts.data.store.feature_store import Verify
 from myxtts.data.store.folder import StorageError, StoreFolder, disk_errors, existing_parent, synced_file
 from myxtts.data.store.format import MANIFEST_FILE, FailedClip
-from myxtts.data.store.job import ColumnCounts, PrecomputeResult, TooManyFailures
+from myxtts.data.store.job import ColumnCounts, PrecomputeResult, TooManyFailuresError
 from myxtts.data.store.parted_store import PartedStore
 from myxtts.data.store.parts import SPLIT_CODES, SPLITS_FILE, Part, PartsManifest
 from myxtts.data.store.shards import Shard, ShardResult
@@ -302,4 +302,4 @@ def _require_readable(metadata: Metadata, failed: Sequence[FailedClip], most_fai
     count = len(metadata.clips) + len(absent)
     reasons = [entry.reason for entry in failed] + [problem.message for problem in absent]
     if len(reasons) > most_failed * count:
-        raise TooManyFailures(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")
+        raise TooManyFailuresError(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")

@@ -19,7 +19,7 @@ from myxtts.data.store import FeatureStore
 from myxtts.data.store.builder import StoreBuilder
 from myxtts.data.store.feature_store import POINTER_FILE
 from myxtts.data.store.folder import SALVAGE, disk_errors
-from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooManyFailures, WorkProgress
+from myxtts.data.store.job import BuildJob, NoProgress, PrecomputeResult, TooManyFailuresError, WorkProgress
 from myxtts.data.store.shards import Shard, ShardBuilder, ShardResult
 from myxtts.data.store.target import PartNumber, ReusableColumns, Target
 from myxtts.data.store.verify import Damage, Examination, examine, quick_check
@@ -31,7 +31,7 @@ __all__ = [
     "Shard",
     "ShardResult",
     "StoreCheck",
-    "TooManyFailures",
+    "TooManyFailuresError",
     "WorkProgress",
     "check_store",
     "open_up_to_date",
@@ -97,7 +97,7 @@ def open_up_to_date(
 
     Raises:
         DataError: the data set has no usable clip.
-        TooManyFailures: more than `most_failed` of the clips cannot be read.
+        TooManyFailuresError: more than `most_failed` of the clips cannot be read.
         StorageError: the disk has no room, or cannot be written.
         StoreError: another process builds it, or the configuration forbids to rebuild it.
     """

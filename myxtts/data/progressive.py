@@ -54,7 +54,7 @@ def batches_of_run(
     batches = [BatchSource.build(prepared, config, split) for split in _SPLITS]
     if prepared.building is not None:
         say(f"features are computed while training: {prepared.reason}")
-        store = StoreToCome(prepared, prepared.building, say)
+        store = PendingStore(prepared, prepared.building, say)
         batches = [ProgressiveSource.of(one, split, store) for one, split in zip(batches, _SPLITS, strict=True)]
     elif position is not None and prepared.store is not None and position.plan.hash != batches[0].plan.hash:
         # It may have been begun without the store, whose clips then turned out to be others.
@@ -69,7 +69,7 @@ def batches_of_run(
     return train, validation
 
 
-class StoreToCome:
+class PendingStore:
     """The store that is being built, and the batches of it once it is complete.
 
     Args:
@@ -129,10 +129,10 @@ class ProgressiveSource(BatchSource):
     """
 
     split: Split = "train"
-    store: StoreToCome | None = None
+    store: PendingStore | None = None
 
     @classmethod
-    def of(cls, source: BatchSource, split: Split, store: StoreToCome) -> ProgressiveSource:
+    def of(cls, source: BatchSource, split: Split, store: PendingStore) -> ProgressiveSource:
         """A source of runtime features that changes to a store."""
         return cls(**vars(source), split=split, store=store)
 
@@ -153,7 +153,7 @@ class ProgressiveBatches:
         changed_at: the epoch from which on batches came from the store, in the last iteration; None before.
     """
 
-    def __init__(self, source: ProgressiveSource, store: StoreToCome, order: BatchOrder) -> None:
+    def __init__(self, source: ProgressiveSource, store: PendingStore, order: BatchOrder) -> None:
         self._source = source
         self._store = store
         self._order = order

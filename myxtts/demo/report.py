@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from myxtts.config.yaml_file import write_text
 from myxtts.demo.plan import DemoSize, Folders
 from myxtts.demo.run import StageResult
 from myxtts.demo.step_picture import step_picture
+from myxtts.output_folder import write_text
 from myxtts.reports.page import escape, figure, image, page, paragraph, row, section, sound, table
 
 _HELD_OUT = (

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from myxtts.config.config import XTTSConfig
-from myxtts.config.yaml_file import write_text
 from myxtts.corpus.sentences import sentences
 from myxtts.corpus.voices import VOICES
 from myxtts.demo.plan import SENTENCES_PER_VOICE, DemoSize, Folders, Stage, stages
 from myxtts.demo.recordings import Recordings
 from myxtts.errors import DataError, MyXTTSError
-from myxtts.output_folder import claim
+from myxtts.output_folder import claim, write_text
 
 RECORDS = "stages.json"
 MADE_OF = "recordings.json"

@@ -62,11 +62,11 @@ def check_speech(
             found = _run(exported.speak, tokens, language, voice)
             what = f"{len(tokens)} symbols in language {language}"
             if not np.array_equal(wanted.alignment, found.alignment):
-                raise ExportError(f"the exported voice times {what} otherwise than the model")
+                raise ExportError(f"the exported voice times {what} differently from the model")
             difference = _difference(wanted.mel, found.mel)
             if not difference <= bound:
                 raise ExportError(
-                    f"the exported voice says {what} otherwise than the model: the mel differs by {difference:.2g} "
+                    f"the exported voice says {what} differently from the model: the mel differs by {difference:.2g} "
                     f"(at most {bound:g})"
                 )
             largest, count = max(largest, difference), count + 1

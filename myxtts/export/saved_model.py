@@ -59,7 +59,7 @@ def check(folder: Path, model: XTTS, config: XTTSConfig, languages: Sequence[int
             difference = float(tf.reduce_max(tf.abs(found["mel"] - wanted["mel"]))) if same else float("inf")
             if not difference <= EXACT or not np.array_equal(found["alignment"], wanted["alignment"]):
                 raise ExportError(
-                    f"the SavedModel says {length} symbols in language {language} otherwise than the model"
+                    f"the SavedModel says {length} symbols in language {language} differently from the model"
                 )
             largest, count = max(largest, difference), count + 1
     return Agreement(count, largest)

@@ -120,8 +120,8 @@ class _Part:
     seed: tuple[int, int]
 
 
-def _accept_old_order(init: Callable[..., None]) -> Any:
-    """Lets callers still pass the configuration before the checkpoint, as it used to be."""
+def _accept_config_first(init: Callable[..., None]) -> Any:
+    """Also accepts the configuration before the checkpoint: `XTTSInference(config, checkpoint)`."""
 
     @functools.wraps(init)
     def accept(self: XTTSInference, *arguments: Any, **named: Any) -> None:
@@ -167,7 +167,7 @@ class XTTSInference:
         MissingExtraError: a package that it needs is not installed.
     """
 
-    @_accept_old_order
+    @_accept_config_first
     def __init__(
         self,
         checkpoint_path: str | os.PathLike[str] | Checkpoint | Bundle,
@@ -378,7 +378,7 @@ class XTTSInference:
         )
 
     def _speak_once(self) -> None:
-        """What is loaded, allocated or measured with the first sentence is so now."""
+        """So that no sentence of the caller waits for what is loaded, allocated or measured with the first one."""
         tokens = self.tokenizer.encode("a", self.language)
         language = language_id(self.language, self.config.data.extra_languages)
         mel, _ = self._opened.model.speak(tokens, language, self.voice())

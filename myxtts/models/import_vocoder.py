@@ -68,7 +68,7 @@ def import_vocoder(
         MissingExtraError: the package that reads such files is not installed.
     """
     path = Path(weights)
-    source = Source(path, read_state_dict(path) if state is None else state, _read_config(config))
+    source = VocoderSource(path, read_state_dict(path) if state is None else state, _read_config(config))
     if "conv_pre.bias" in source.state:
         return _import_hifi_gan(source)
     if "backbone.embed.bias" in source.state:
@@ -153,7 +153,7 @@ def _read_config(path: str | Path | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Source:
+class VocoderSource:
     """What a vocoder is imported from.
 
     Attributes:
@@ -194,7 +194,7 @@ class Source:
             raise VocoderError(f"{self.path}: its mels cannot be ours: {error}") from None
 
 
-def _import_hifi_gan(source: Source) -> ImportedVocoder:
+def _import_hifi_gan(source: VocoderSource) -> ImportedVocoder:
     config, state = source.config, source.state
     first = source.tensor("conv_pre.weight", 3)  # [channels, n_mels, 7]
     steps = source.numbered(r"ups\.(\d+)\.")
@@ -252,7 +252,7 @@ def _import_hifi_gan(source: Source) -> ImportedVocoder:
     return ImportedVocoder(_filled(HifiGan(**sizes), source, state), settings)
 
 
-def _import_vocos(source: Source) -> ImportedVocoder:
+def _import_vocos(source: VocoderSource) -> ImportedVocoder:
     state = source.state
     if "backbone.norm.scale.weight" in state:
         raise VocoderError(f"{source.path}: a Vocos for EnCodec's tokens; one for mels is needed")
@@ -309,7 +309,7 @@ def _vocos_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(arguments) if isinstance(arguments, Mapping) else {}
 
 
-def _check_bands(source: Source, settings: MelSettings, given: Mapping[str, Any]) -> None:
+def _check_bands(source: VocoderSource, settings: MelSettings, given: Mapping[str, Any]) -> None:
     """Refuses mels with bands of another kind, as Vocos's first models have (HTK's scale, not normalised)."""
     bands = source.state.get(_MEL_BANDS)  # [bins, n_mels]
     if bands is None:
@@ -325,7 +325,7 @@ def _check_bands(source: Source, settings: MelSettings, given: Mapping[str, Any]
         )
 
 
-def _filled(network: Any, source: Source, state: Mapping[str, np.ndarray]) -> Any:
+def _filled(network: Any, source: VocoderSource, state: Mapping[str, np.ndarray]) -> Any:
     """The network with weights from a state dict; every tensor has to be used.
 
     Raises:
@@ -350,7 +350,7 @@ def _filled(network: Any, source: Source, state: Mapping[str, np.ndarray]) -> An
             values.append(value)
         layer.set_weights(values)
     if left:
-        raise VocoderError(f"{source.path}: '{min(left)}' is no part of {network.architecture}: another network")
+        raise VocoderError(f"{source.path}: '{min(left)}' is not a part of {network.architecture}: another network")
     return network
 
 

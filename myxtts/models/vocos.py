@@ -45,7 +45,7 @@ class Vocos(keras.Model):
         self.embed = keras.layers.Conv1D(width, _KERNEL, padding="same")
         self.embed.build((None, None, n_mels))
         self.norm = _normalisation(width)
-        self.blocks = [ConvNextBlock(width, inner_width) for _ in range(blocks)]
+        self.blocks = [VocosBlock(width, inner_width) for _ in range(blocks)]
         self.final_norm = _normalisation(width)
         self.out = keras.layers.Dense(n_fft + 2)
         self.out.build((None, None, width))
@@ -108,7 +108,7 @@ class Vocos(keras.Model):
         return audio[:, edge:stop] / tf.maximum(weight[edge:stop], 1e-11)
 
 
-class ConvNextBlock(keras.layers.Layer):
+class VocosBlock(keras.layers.Layer):
     """Residual block: mix over time in each channel, normalise, mix over channels.
 
     Args:

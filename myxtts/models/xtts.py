@@ -71,7 +71,7 @@ class Plan(NamedTuple):
     alignment: tf.Tensor  # int32 [B, F], -1 beyond the clip
 
 
-class Speech(NamedTuple):
+class SpokenBatch(NamedTuple):
     """What the model speaks."""
 
     mel: tf.Tensor  # float32 [B, F, n_mels], natural log; the floor beyond the clip
@@ -276,7 +276,7 @@ class XTTS(keras.Model):
         temperature: float = TEMPERATURE,
         seed: Any = (0, 0),
         max_frames: int | None = None,
-    ) -> Speech:
+    ) -> SpokenBatch:
         """
         Args:
             tokens: int32 [B, T].
@@ -291,7 +291,7 @@ class XTTS(keras.Model):
         """
         plan = self.plan(tokens, token_lengths, language, voice, speed, max_frames)
         mel = self._decode(plan.features, plan.mean, plan.mask, voice, steps, temperature, seed)
-        return Speech(mel, plan.lengths, plan.alignment)
+        return SpokenBatch(mel, plan.lengths, plan.alignment)
 
     def plan(
         self,

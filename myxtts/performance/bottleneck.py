@@ -89,7 +89,7 @@ def analyse(
     Args:
         stall_share: share of step time spent waiting for data.
         step: times of the steps, in seconds.
-        machine: statistics of `Reading.values`; empty if the machine was not sampled.
+        machine: statistics of `MachineReading.values`; empty if the machine was not sampled.
         cache: what the store held, if that is known.
     """
     if not step.count:

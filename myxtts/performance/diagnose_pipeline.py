@@ -22,6 +22,7 @@ from myxtts.performance.facts import InputFacts, Measurements
 from myxtts.performance.pattern import find_pattern
 from myxtts.performance.replay_comparison import FEWEST_STEPS, ReplayComparison, cold_share, compare
 from myxtts.performance.stall import MODERATELY_INPUT_BOUND, input_verdict
+from myxtts.performance.trials import MeasuredLoop
 
 _MOST_FIXES = 3
 _CLEARLY = 0.025  # a smaller share may be chance, and no culprit is named for it
@@ -82,7 +83,7 @@ def take_measurements(
         eager = eager_step(step, buffer.batches)
         copy_seconds = measure_copy(buffer.batches) if comparison.share > 0 else 0.0
     if _clearly_waits(comparison):
-        facts = _investigate(stream, step, comparison, buffer, report)
+        facts = _investigate(MeasuredLoop(stream, step, comparison, buffer, report))
     cold = None
     if files:
         report("a cold page cache")
@@ -146,15 +147,15 @@ def judge(measurements: Measurements) -> Diagnosis:
     )
 
 
-def _investigate(stream: BatchStream, *measured: Any) -> InputFacts:
+def _investigate(loop: MeasuredLoop) -> InputFacts:
     """Each kind of input has its own tools, and needs no other framework than its own."""
-    if stream.is_tf_data:
+    if loop.stream.is_tf_data:
         from myxtts.performance.investigate_tf_data import investigate
-    elif stream.is_torch_loader:
+    elif loop.stream.is_torch_loader:
         from myxtts.performance.investigate_torch import investigate
     else:
         from myxtts.performance.investigate_iterable import investigate
-    return investigate(stream, *measured)
+    return investigate(loop)
 
 
 def _clearly_waits(comparison: ReplayComparison) -> bool:

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from myxtts.hardware import usable_cpus
 from myxtts.performance import batches as batches_module
-from myxtts.performance.batches import BatchStream, ReplayBuffer
 from myxtts.performance.cpu_use import thread_seconds
 from myxtts.performance.facts import BatchMaker, InputAlone, InputFacts
 from myxtts.performance.made_ahead import READY, ProcessesAhead, ThreadAhead
-from myxtts.performance.replay_comparison import ReplayComparison
 from myxtts.performance.stack_sampler import StackSampler, busiest_thread, main_function
 from myxtts.performance.step_run import drain
-from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
+from myxtts.performance.trials import FEWEST_BATCHES, MeasuredLoop, take_alone
 
 _SAMPLED_BATCHES = 60
 _SAMPLED_SECONDS = 1.0
 _PROCESSES = 4
 
 
-def investigate(
-    stream: BatchStream,
-    step: Callable[[Any], Any],
-    comparison: ReplayComparison,
-    buffer: ReplayBuffer,
-    report: Callable[[str], None],
-) -> InputFacts:
-    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
-    run = comparison.run
-    report("the input alone")
+def investigate(loop: MeasuredLoop) -> InputFacts:
+    """Collects what is needed to name a culprit."""
+    stream, run = loop.stream, loop.comparison.run
+    loop.report("the input alone")
     batches = stream.batches()
     taken = take_alone(batches, stream.depth)
     if taken is None:  # an iterator that is at its end
@@ -43,20 +35,20 @@ def investigate(
     thread_stall = processes_stall = None
     processes = max(2, min(_PROCESSES, usable_cpus()))
     if taken is not None and not stream.prepares_ahead:
-        report("a thread that makes batches ahead, tried out")
-        thread_stall = stall_with(stream, ThreadAhead(stream.dataset), step, comparison, ready=READY)
+        loop.report("a thread that makes batches ahead, tried out")
+        thread_stall = loop.stall_with(ThreadAhead(stream.dataset), ready=READY)
     if taken is not None and ProcessesAhead.is_possible():
-        report(f"{processes} processes that make batches ahead, tried out")
+        loop.report(f"{processes} processes that make batches ahead, tried out")
         ahead = ProcessesAhead(stream.dataset, processes)
         try:
-            processes_stall = stall_with(stream, ahead, step, comparison, ready=ahead.ready)
+            processes_stall = loop.stall_with(ahead, ready=ahead.ready)
         except TimeoutError:
             processes_stall = None
     return InputFacts(
-        comparison=comparison,
-        waits_for_all=not stream.prepares_ahead and is_synchronous(run),
+        comparison=loop.comparison,
+        waits_for_all=not stream.prepares_ahead and loop.is_synchronous,
         alone=alone,
-        padding=buffer.padding,
+        padding=loop.buffer.padding,
         prefetched_stall=thread_stall,
         maker=maker,
         processes=processes,

@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from myxtts.performance.batches import BatchStream, ReplayBuffer
+from myxtts.performance.batches import BatchStream
 from myxtts.performance.experiments import shuffle_refill, slow_elements, speed_up_by_parallelism
 from myxtts.performance.facts import MORE_PARALLEL, InputAlone, InputFacts, SlowElements
 from myxtts.performance.graph_nodes import TimedPipeline, host_part, slowest_node, with_python
 from myxtts.performance.python_functions import PythonTimes
-from myxtts.performance.replay_comparison import ReplayComparison
-from myxtts.performance.trials import FEWEST_BATCHES, is_synchronous, stall_with, take_alone
+from myxtts.performance.trials import FEWEST_BATCHES, MeasuredLoop, take_alone
 
 _PREFETCHED = 4
 
 
-def investigate(
-    stream: BatchStream,
-    step: Callable[[Any], Any],
-    comparison: ReplayComparison,
-    buffer: ReplayBuffer,
-    report: Callable[[str], None],
-) -> InputFacts:
-    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
-    run, dataset = comparison.run, stream.dataset
-    report("the input alone")
+def investigate(loop: MeasuredLoop) -> InputFacts:
+    """Collects what is needed to name a culprit."""
+    stream, run, dataset = loop.stream, loop.comparison.run, loop.stream.dataset
+    loop.report("the input alone")
     alone = _input_alone(stream)
     node = slowest_node(alone.nodes)
     prefetched_stall: float | None = None
     if not stream.prepares_ahead:
-        report("a prefetch, tried out")
+        loop.report("a prefetch, tried out")
         ahead = dataset.prefetch(_PREFETCHED)
-        prefetched_stall = stall_with(stream, ahead, step, comparison, ready=_PREFETCHED)
+        prefetched_stall = loop.stall_with(ahead, ready=_PREFETCHED)
     speed_up = slow = None
     if node is not None:
-        report("its slowest node")
+        loop.report("its slowest node")
         if node.parallelism < MORE_PARALLEL // 2:
             speed_up = speed_up_by_parallelism(node, dataset.options())
         slow = _slow_clips(alone, len(run))
     facts = InputFacts(
-        comparison=comparison,
-        waits_for_all=not stream.prepares_ahead and is_synchronous(run),
+        comparison=loop.comparison,
+        waits_for_all=not stream.prepares_ahead and loop.is_synchronous,
         alone=alone,
-        padding=buffer.padding,
+        padding=loop.buffer.padding,
         prefetched_stall=prefetched_stall,
         speed_up=speed_up,
         slow=slow,
     )
     if facts.epoch_starts or len(facts.spiky_steps):
-        report("its shuffle buffers")
+        loop.report("its shuffle buffers")
         facts = replace(facts, refill=shuffle_refill(dataset))
     return facts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import psutil
 
 from myxtts.hardware import usable_cpus
-from myxtts.performance.batches import BatchStream, ReplayBuffer, batch_bytes, count_objects
+from myxtts.performance.batches import BatchStream, batch_bytes, count_objects
 from myxtts.performance.facts import (
     MOSTLY,
     InputAlone,
@@ -22,7 +21,6 @@ from myxtts.performance.facts import (
     LoaderTrial,
     SlowElements,
 )
-from myxtts.performance.replay_comparison import ReplayComparison
 from myxtts.performance.torch_loader import (
     BatchTimes,
     TimedLoader,
@@ -32,43 +30,37 @@ from myxtts.performance.torch_loader import (
     rebuilt,
     time_item,
 )
-from myxtts.performance.trials import is_synchronous, stall_with, take_alone
+from myxtts.performance.trials import MeasuredLoop, take_alone
 
 _MOST_WORKERS = 16
 _READY = 8
 
 
-def investigate(
-    stream: BatchStream,
-    step: Callable[[Any], Any],
-    comparison: ReplayComparison,
-    buffer: ReplayBuffer,
-    report: Callable[[str], None],
-) -> InputFacts:
-    """Collects what is needed to name a culprit; `report` is called with what is being measured."""
-    loader, settings = stream.dataset, read_settings(stream.dataset)
-    report("the loader alone, in its workers")
-    alone, times, memory = _loader_alone(stream, settings)
+def investigate(loop: MeasuredLoop) -> InputFacts:
+    """Collects what is needed to name a culprit."""
+    loader, settings = loop.stream.dataset, read_settings(loop.stream.dataset)
+    loop.report("the loader alone, in its workers")
+    alone, times, memory = _loader_alone(loop.stream, settings)
     slow = _slow_items(loader, times)
     facts = InputFacts(
-        comparison=comparison,
-        waits_for_all=settings.num_workers == 0 and is_synchronous(comparison.run),
+        comparison=loop.comparison,
+        waits_for_all=settings.num_workers == 0 and loop.is_synchronous,
         alone=alone,
-        padding=buffer.padding,
+        padding=loop.buffer.padding,
         slow=slow,
     )
     trials: dict[str, LoaderTrial] = {}
     for name, changes in settings_to_try(settings, facts, usable_cpus()).items():
         written = ", ".join(f"{key}={value}" for key, value in changes.items())
-        report(f"{written}, tried out")
+        loop.report(f"{written}, tried out")
         changed = rebuilt(loader, **changes)
         ready = changed.num_workers * (changed.prefetch_factor or 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # more workers than CPUs are meant
-            stall = stall_with(stream, changed, step, comparison, ready=ready, steps=len(comparison.run))
+            stall = loop.stall_with(changed, ready=ready, steps=len(loop.comparison.run))
         if stall is not None:
             trials[name] = LoaderTrial(written, stall)
-    batches = buffer.batches
+    batches = loop.buffer.batches
     of_loader = LoaderFacts(
         settings,
         batch_bytes=int(np.mean([batch_bytes(batch) for batch in batches])),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from myxtts.performance.bottleneck import BottleneckAnalysis, CacheUse, analyse
-from myxtts.performance.sampling import DEFAULT_INTERVAL, MachineSampler, Reading
+from myxtts.performance.sampling import DEFAULT_INTERVAL, MachineReading, MachineSampler
 from myxtts.performance.stall import input_verdict
 from myxtts.performance.statistics import DEFAULT_WINDOW, RunningStatistics, Summary
 
@@ -33,7 +33,7 @@ class MonitorSummary:
         compute: the rest of the steps' times.
         step: both together.
         operations: named operations, in the order they were first seen.
-        machine: load of the machine, as `sampling.Reading.values` names it; empty if it was not sampled.
+        machine: load of the machine, as `sampling.MachineReading.values` names it; empty if it was not sampled.
         cache: how much of the store existed already; None if unknown.
     """
 
@@ -197,7 +197,7 @@ class PerformanceMonitor:
             sampler.stop()
 
     @property
-    def latest_reading(self) -> Reading | None:
+    def latest_reading(self) -> MachineReading | None:
         """The machine as last sampled, or None."""
         with self._lock:
             return None if self._sampler is None else self._sampler.latest

@@ -45,7 +45,7 @@ class RunReading:
         return input_verdict(self.stall_share)
 
     def values(self) -> dict[str, float | None]:
-        """All numbers by name, beside those of `sampling.Reading.values`."""
+        """All numbers by name, beside those of `sampling.MachineReading.values`."""
         return {
             "run_batch": self.batch,
             "run_stall_percent": 100 * self.stall_share if self.steps else None,

@@ -20,7 +20,7 @@ SHORTEST_INTERVAL = 0.05
 
 
 @dataclass(frozen=True)
-class Reading:
+class MachineReading:
     """The machine and its GPUs at one moment.
 
     Attributes:
@@ -72,8 +72,8 @@ class MachineReader:
         self._gpus = gpus if gpus is not None else GpuReader()
         self.gpu_unavailable = self._gpus.unavailable
 
-    def read(self) -> Reading:
-        return Reading(time.time(), self._host.read(), self._gpus.read())
+    def read(self) -> MachineReading:
+        return MachineReading(time.time(), self._host.read(), self._gpus.read())
 
     def close(self) -> None:
         self._gpus.close()
@@ -117,7 +117,7 @@ class MachineSampler:
         self._interval = interval
         self._reader = reader if reader is not None else MachineReader()
         self._statistics = NumberStatistics()
-        self.latest: Reading | None = None
+        self.latest: MachineReading | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="performance-sampler", daemon=True)
         self._thread.start()
@@ -132,7 +132,7 @@ class MachineSampler:
         self._statistics = NumberStatistics()
 
     def summary(self) -> dict[str, Summary]:
-        """Statistics of `Reading.values` so far."""
+        """Statistics of `MachineReading.values` so far."""
         return self._statistics.summary()
 
     def _sample(self) -> None:

@@ -1,18 +1,19 @@
-"""An input taken by itself, and steps run on an input that was changed: what a change is worth is measured so."""
+"""Measures an input by itself, and what a change of it is worth: steps run on the changed input."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from myxtts.performance.batches import BatchStream
+from myxtts.performance.batches import BatchStream, ReplayBuffer
 from myxtts.performance.cpu_use import CpuMeter, LockProbe, held_share
 from myxtts.performance.facts import InputAlone
 from myxtts.performance.replay_comparison import ReplayComparison
-from myxtts.performance.step_run import StepRun, drain, run_steps
+from myxtts.performance.step_run import drain, run_steps
 
 FEWEST_BATCHES = 4
 _ALONE_BATCHES = 60
@@ -21,6 +22,50 @@ _TRIAL_STEPS = 40
 _WARM_UP = 4
 _TRIAL_SECONDS = 4.0
 _IDLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredLoop:
+    """A training loop that was seen to wait for its input, whose input is to be investigated.
+
+    Attributes:
+        stream: the input.
+        step: called with a batch.
+        comparison: of the input with replayed batches.
+        buffer: batches of the input, kept in memory.
+        report: called with what is being measured.
+    """
+
+    stream: BatchStream
+    step: Callable[[Any], Any]
+    comparison: ReplayComparison
+    buffer: ReplayBuffer
+    report: Callable[[str], None]
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether a call of the step takes as long as the step."""
+        run = self.comparison.run
+        return float(run.calls.mean()) > 0.5 * float((run.step_times - run.stalls).mean())
+
+    def stall_with(self, changed: Iterable[Any], *, ready: int, steps: int = _TRIAL_STEPS) -> float | None:
+        """Seconds that a step waits for data with a changed input, beyond a replay; None if no batches are left.
+
+        Args:
+            changed: the input to try.
+            ready: batches that may be made before the first is asked for: what a full buffer hides at first.
+            steps: to measure.
+        """
+        batches = self.stream.batches(changed)
+        try:
+            drain(batches, ready + 1)
+            run_steps(batches, self.step, _WARM_UP)  # until the input's workers are in step with it
+            run = run_steps(batches, self.step, steps, seconds=_TRIAL_SECONDS)
+        except ValueError:  # the data ended
+            return None
+        finally:
+            batches.close()
+        return max(0.0, float(np.mean(run.stalls)) - self.comparison.replay_stall)
 
 
 def take_alone(
@@ -48,39 +93,3 @@ def take_alone(
         count, seconds = drain(batches, _ALONE_BATCHES, least=FEWEST_BATCHES, seconds=_ALONE_SECONDS)
         cpu = meter.read()
     return InputAlone(seconds / count, cpu, held_share(probe.late, idle.late), count) if count else None
-
-
-def stall_with(
-    stream: BatchStream,
-    changed: Iterable[Any],
-    step: Callable[[Any], Any],
-    comparison: ReplayComparison,
-    *,
-    ready: int,
-    steps: int = _TRIAL_STEPS,
-) -> float | None:
-    """Seconds that a step waits for data with a changed input, beyond a replay; None if there are no batches left.
-
-    Args:
-        stream: of the unchanged input.
-        changed: the input to try.
-        step: called with a batch.
-        comparison: of the unchanged input.
-        ready: batches that may be made before the first is asked for: what a full buffer hides at first.
-        steps: to measure.
-    """
-    batches = stream.batches(changed)
-    try:
-        drain(batches, ready + 1)
-        run_steps(batches, step, _WARM_UP)  # until the input's workers are in step with it
-        run = run_steps(batches, step, steps, seconds=_TRIAL_SECONDS)
-    except ValueError:  # the data ended
-        return None
-    finally:
-        batches.close()
-    return max(0.0, float(np.mean(run.stalls)) - comparison.replay_stall)
-
-
-def is_synchronous(run: StepRun) -> bool:
-    """Whether a call of the step takes as long as the step."""
-    return float(run.calls.mean()) > 0.5 * float((run.step_times - run.stalls).mean())

@@ -23,7 +23,7 @@ Changes = Mapping[str, Any]
 Measure = Callable[[Changes], float]
 
 
-class TrialFailed(Exception):
+class TrialError(Exception):
     """A setting cannot be used here; the message says why."""
 
 
@@ -110,13 +110,13 @@ def tune(
 
     Args:
         axes: settings in the order they are tried.
-        measure: gives the rate under these changes of the start, or raises `TrialFailed`.
+        measure: gives the rate under these changes of the start, or raises `TrialError`.
         time_budget: seconds, rounds at the end included; a running measurement is not cut short.
         on_trial: called with each trial.
         clock: seconds that never go back.
 
     Raises:
-        TrialFailed: the start itself cannot be measured.
+        TrialError: the start itself cannot be measured.
     """
     began = clock()
     trials: list[SettingsTrial] = []
@@ -130,7 +130,7 @@ def tune(
         started = clock()
         try:
             trial = SettingsTrial(changes, measure(changes))
-        except TrialFailed as error:
+        except TrialError as error:
             if not changes:
                 raise
             trial = SettingsTrial(changes, None, str(error))

@@ -108,7 +108,7 @@ def read_bundle(path: str | Path) -> Bundle:
     config = with_copied_lexicons(XTTSConfig(**manifest["config"]), path)
     if found := setting_differences(manifest["settings"], config, SPEECH, _BUNDLE):
         raise CheckpointError(
-            f"{path}: made by myxtts {manifest.get('myxtts')}, which reads texts otherwise: {'; '.join(found)}\n"
+            f"{path}: made by myxtts {manifest.get('myxtts')}, which reads texts differently: {'; '.join(found)}\n"
             "Export the voice again with this version"
         )
     return Bundle(

@@ -33,7 +33,7 @@ _CHANGED = 4
 _ROUNDING = 1e-6
 
 
-class Layout(NamedTuple):
+class MelLayout(NamedTuple):
     """How a mel [F, n_mels] lies in the input."""
 
     rank: int
@@ -134,7 +134,7 @@ class FileVocoder(ChunkedVocoder):
             if found is not None and found.isdigit() and int(found) != wanted:
                 raise self._refusal(f"its {key} is {found}", str(wanted))
 
-    def _find_layout(self) -> Layout:
+    def _find_layout(self) -> MelLayout:
         """The layout of the input, tried with a mel if its shape does not say which."""
         bands = self.settings.n_mels
         needed = f"one input of float32 or float16, [1, {bands}, T] or [1, T, {bands}]"
@@ -172,7 +172,7 @@ class FileVocoder(ChunkedVocoder):
     def _trial(self, frames: int) -> np.ndarray:
         return np.full((frames, self.settings.n_mels), -5, np.float32)
 
-    def _run(self, mel: np.ndarray, layout: Layout) -> list[np.ndarray]:
+    def _run(self, mel: np.ndarray, layout: MelLayout) -> list[np.ndarray]:
         return self._model.run(layout.arrange(mel).astype(self._model.inputs[0].dtype))
 
     def _audio(self, mel: np.ndarray) -> np.ndarray:
@@ -216,16 +216,16 @@ def inverse_spectrum(spectrum: np.ndarray, hop: int) -> np.ndarray:
     return audio[inside] / np.maximum(weight[inside], 1e-11)
 
 
-def _layouts(shape: tuple[int | None, ...], bands: int) -> list[Layout]:
+def _layouts(shape: tuple[int | None, ...], bands: int) -> list[MelLayout]:
     """The layouts that an input of this shape may have, the likelier first."""
     if len(shape) not in (2, 3) or (len(shape) == 3 and shape[0] not in (1, None)):
         return []
     one, other = shape[-2:]
     rank = len(shape)
     if bands in (one, other):
-        return [Layout(rank, one == bands, other if one == bands else one)]
+        return [MelLayout(rank, one == bands, other if one == bands else one)]
     if one is None and other is None:
-        return [Layout(rank, True, None), Layout(rank, False, None)]
+        return [MelLayout(rank, True, None), MelLayout(rank, False, None)]
     return []
 
 

@@ -94,7 +94,7 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).getlist("host")):
-            error = ApiError(403, "this is not a name of the server; --allow-host lists it", code="wrong_host")
+            error = ApiError(403, "the server does not answer to this name; --allow-host adds it", code="wrong_host")
             await error.response()(scope, receive, send)
             return
         await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Our own API: speech with word times, voices from recordings, and what a server's keeper needs."""
+"""Our own API: speech with word times, voices from recordings, and what whoever runs the server needs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from myxtts.errors import MyXTTSError
 from myxtts.serving.api_error import ApiError
 from myxtts.serving.limits import Limits
-from myxtts.serving.speech import Chunks, Speech
+from myxtts.serving.speech import Chunks, SpeechRequest
 from myxtts.serving.speech_queue import Job, QueueFullError, SpeechQueue, StoppedError, Work
 
 CLIENT_LEFT = 499
@@ -41,7 +41,7 @@ class SpeechResponse(Response):
 
     def __init__(
         self,
-        speech: Speech,
+        speech: SpeechRequest,
         work: Callable[[], Chunks],
         queue: SpeechQueue,
         limits: Limits,

@@ -10,7 +10,7 @@ from myxtts.serving.catalogue import Catalogue
 from myxtts.serving.limits import Limits
 from myxtts.serving.metrics import Metrics
 from myxtts.serving.responses import SpeechResponse
-from myxtts.serving.speech import Chunks, Speech
+from myxtts.serving.speech import Chunks, SpeechRequest
 from myxtts.serving.speech_queue import SpeechQueue
 
 
@@ -39,7 +39,7 @@ class Service:
         speed: float = 1.0,
         seed: int = 0,
         ssml: bool | None = None,
-    ) -> Speech:
+    ) -> SpeechRequest:
         """What is to be spoken, with everything checked that takes no time.
 
         Raises:
@@ -51,9 +51,9 @@ class Service:
         if language not in speaker.languages:
             known = ", ".join(speaker.languages)
             raise ApiError(400, f"the model does not speak this language; it speaks: {known}", "language")
-        return Speech(text, chosen, language, speed, seed, ssml)
+        return SpeechRequest(text, chosen, language, speed, seed, ssml)
 
-    def respond(self, speech: Speech, work: Callable[[], Chunks], media_type: str) -> SpeechResponse:
+    def respond(self, speech: SpeechRequest, work: Callable[[], Chunks], media_type: str) -> SpeechResponse:
         """
         Raises:
             ApiError: the queue is full.

@@ -20,7 +20,7 @@ Chunks = Generator[bytes, None, None]
 
 
 @dataclass
-class Speech:
+class SpeechRequest:
     """A text to be spoken, and what has come of it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Speech:
             yield piece
 
 
-def audio_chunks(speech: Speech, chosen: AudioFormat) -> Chunks:
+def audio_chunks(speech: SpeechRequest, chosen: AudioFormat) -> Chunks:
     """The audio in a format."""
     encoder = chosen.encoder(speech.sample_rate)
     for piece in speech.pieces(speech.markup()):
@@ -86,7 +86,7 @@ def audio_chunks(speech: Speech, chosen: AudioFormat) -> Chunks:
     yield encoder.finish()
 
 
-def sse_chunks(speech: Speech, chosen: AudioFormat) -> Chunks:
+def sse_chunks(speech: SpeechRequest, chosen: AudioFormat) -> Chunks:
     """The audio in events as OpenAI streams them. A token is a character, and a piece of 40 ms of audio."""
     for chunk in audio_chunks(speech, chosen):
         yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(chunk).decode()}) if chunk else b""
@@ -99,7 +99,7 @@ def _event(values: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(values)}\n\n".encode()
 
 
-def line_chunks(speech: Speech, chosen: AudioFormat, with_mel: bool) -> Chunks:
+def line_chunks(speech: SpeechRequest, chosen: AudioFormat, with_mel: bool) -> Chunks:
     """A line of JSON for each thing that is known: `start`, `sentence` (words, mel), `audio`, `done`."""
     markup = speech.markup()
     encoder = chosen.encoder(speech.sample_rate)

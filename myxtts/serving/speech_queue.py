@@ -1,4 +1,4 @@
-"""Threads that speak, a bounded queue before them, and the way of what they make to an asyncio loop.
+"""Threads that speak, a bounded queue before them, and how what they make reaches an asyncio loop.
 
 Threads, not processes: ONNX Runtime and NumPy compute without Python's lock, and all threads share one copy of the
 weights. `benchmarks/bench_serving.py` compares numbers of threads.

@@ -31,7 +31,7 @@ from myxtts.serving.api_error import ApiError
 from myxtts.serving.encoding import PcmEncoder
 from myxtts.serving.responses import submit, take
 from myxtts.serving.service import Service
-from myxtts.serving.speech import Speech
+from myxtts.serving.speech import SpeechRequest
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Connection:
         logger.info("wyoming 200: %d characters, %s, %.1f s of speech", len(text), speech.language, speech.seconds)
         return True
 
-    def _speech(self, stream: _TextStream, text: str) -> Speech:
+    def _speech(self, stream: _TextStream, text: str) -> SpeechRequest:
         most = self._service.limits.text_characters
         if stream.characters > most:
             raise ApiError(400, f"the text has more than {most:,} characters", code="string_above_max_length")
@@ -271,7 +271,7 @@ def _text(data: dict[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _samples(speech: Speech, pause: float) -> Generator[bytes, None, None]:
+def _samples(speech: SpeechRequest, pause: float) -> Generator[bytes, None, None]:
     """16-bit samples of a speech, after so many seconds of silence."""
     encoder = PcmEncoder()
     silence = np.zeros(round(pause * speech.sample_rate), np.float32)

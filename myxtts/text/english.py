@@ -1,6 +1,6 @@
 """English as it is written, to English as it is said.
 
-Addresses first, then abbreviations, numbers (`english_numbers`), letters that are spelled, and at last the signs.
+Addresses first, then abbreviations, numbers (`english_numbers`), letters that are spelled, and finally the signs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Numbers of English: dates, times, money, measures, telephone numbers, and at last any digits left.
+"""Numbers of English: dates, times, money, measures, telephone numbers, and finally any digits that are left.
 
-`DIGIT_RULES` run in order, from the most specific reading to the most general. American usage where the two
-differ (5/12 is May twelfth).
+`DIGIT_RULES` run in order, from the most specific reading to the most general. Usage is American where it
+differs from British (5/12 is May twelfth).
 """
 
 from __future__ import annotations

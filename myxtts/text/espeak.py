@@ -330,7 +330,7 @@ class Espeak:
             return
         language, plus, variant = voice.partition("+")
         if not _LANGUAGE.fullmatch(language):
-            raise UsageError(f"'{language[:40]}' is no language code; `Espeak().voices()` lists them")
+            raise UsageError(f"'{language[:40]}' is not a language code; `Espeak().voices()` lists them")
         if plus and variant not in self.variants():
             # espeak-ng would take the plain voice without a word.
             raise UsageError(f"espeak-ng has no voice variant '{variant}'; `Espeak().variants()` lists them")

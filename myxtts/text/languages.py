@@ -39,7 +39,7 @@ def canonical_language(code: str) -> str:
     """
     canonical = code.strip().lower().replace("_", "-")
     if not _CODE.fullmatch(canonical):
-        raise UsageError(f"'{code[:40]}' is no language code; write one like 'fa' or 'en-gb'")
+        raise UsageError(f"'{code[:40]}' is not a language code; write one like 'fa' or 'en-gb'")
     return canonical
 
 

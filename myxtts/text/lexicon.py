@@ -174,7 +174,7 @@ def _with_hint(ipa: str, hint: str, spell: Callable[[str], str]) -> Reading:
             parts.add(item)
         else:
             raise ValueError(
-                f"'{item[:40]}' is no hint; a hint is one of {', '.join(PARTS_OF_SPEECH)}, "
+                f"'{item[:40]}' is not a hint; a hint is one of {', '.join(PARTS_OF_SPEECH)}, "
                 "or after=, before=, near= and words with commas between them"
             )
     return Reading(ipa, frozenset(parts), **places)

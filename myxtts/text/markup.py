@@ -103,7 +103,7 @@ def parse_markup(text: str, language: str, *, ssml: bool | None = None) -> Marku
 
     Raises:
         TextError: a pause that is not 0 to 10 seconds, or SSML that is not right.
-        UsageError: SSML names a language that is no language code.
+        UsageError: SSML names a language that is not a language code.
     """
     if ssml or (ssml is None and _BEGINS_AS_SSML.match(text)):
         from myxtts.text.ssml import parse_ssml

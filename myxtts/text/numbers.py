@@ -134,7 +134,7 @@ def _converter(language: str) -> Callable[[int, str], str] | None:
 
 
 def _corrected(words: str, language: str) -> str:
-    """num2words's cardinals with the mistakes of single languages put right."""
+    """num2words's cardinals with the mistakes of single languages corrected."""
     if language == "ar":
         # The construct forms it ends round numbers with stand only before a noun.
         words = re.sub(r"(مئتا|ألفا|مليونا|مليارا)$", r"\1ن", words)

@@ -59,7 +59,7 @@ def parse_ssml(text: str, language: str) -> Markup:
     Raises:
         TextError: it is not well-formed XML, has a document type, is too long or too deep, does not begin with
             `<speak>`, or an attribute has a value that SSML does not have.
-        UsageError: a language that is no language code.
+        UsageError: a language that is not a language code.
     """
     if len(text) > LONGEST_SSML:
         raise TextError(

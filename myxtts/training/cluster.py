@@ -195,7 +195,7 @@ def _from_hosts(text: str, devices: int) -> Cluster:
     for host in hosts:
         name, _, port = host.partition(":")
         if port and not port.isdecimal():
-            raise UsageError(f"--cluster {text}: {port!r} is no port")
+            raise UsageError(f"--cluster {text}: {port!r} is not a port")
         addresses += [f"{name}:{int(port or FIRST_PORT) + device}" for device in range(devices)]
     here = [place for place, host in enumerate(hosts) if _is_this_machine(host.partition(":")[0])]
     if len(here) != 1:

@@ -18,7 +18,7 @@ from myxtts.errors import DataError
 from myxtts.hardware import usable_cpus
 from myxtts.performance.simulated_accelerator import SimulatedAccelerator
 from myxtts.performance.step_run import drain
-from myxtts.performance.tuning import Axis, TrialFailed
+from myxtts.performance.tuning import Axis, TrialError
 from myxtts.training.device import Device
 from myxtts.training.failures import is_out_of_memory
 from myxtts.training.measured_steps import StepRunner, buffered, warm_batches
@@ -92,7 +92,7 @@ class TuningTrial:
         """The rate.
 
         Raises:
-            TrialFailed: the setting cannot be used.
+            TrialError: the setting cannot be used.
         """
         source = self.source(changes)
         untimed = buffered(source.config)
@@ -107,14 +107,14 @@ class TuningTrial:
             return self._runner.run(batches, self._steps).audio_seconds_per_second
         except Exception as error:
             if is_out_of_memory(error):
-                raise TrialFailed("does not fit into memory") from None
+                raise TrialError("does not fit into memory") from None
             raise
 
     def source(self, changes: Mapping[str, Any]) -> BatchSource:
         """The batches under these changes.
 
         Raises:
-            TrialFailed: there are none.
+            TrialError: there are none.
         """
         key = repr(sorted(changes.items()))
         if key not in self._sources:
@@ -123,7 +123,7 @@ class TuningTrial:
                 self._prepare(data)
                 self._sources[key] = self._dataset.batches("train", data)
             except (DataError, ValidationError) as error:
-                raise TrialFailed(str(error).splitlines()[0]) from None
+                raise TrialError(str(error).splitlines()[0]) from None
         return self._sources[key]
 
     def _data(self, changes: Mapping[str, Any]) -> DataConfig:
@@ -133,7 +133,7 @@ class TuningTrial:
         """The data set in its precision, the only setting here that changes what is stored.
 
         Raises:
-            TrialFailed: it is loaded in another mode than the start, so their rates say nothing about the precision.
+            TrialError: it is loaded in another mode than the start, so their rates say nothing about the precision.
         """
         precision, own = data.mel_dtype, self._config.data.mel_dtype
         if precision not in self._prepared:
@@ -145,7 +145,7 @@ class TuningTrial:
             self._prepared[precision] = data
         prepared = self._dataset.prepare(self._progress, data)
         if precision != own and prepared.mode != self._prepare(self._prepared.get(own, self._config.data)).mode:
-            raise TrialFailed(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
+            raise TrialError(f"would be loaded in mode {prepared.mode}: {prepared.reason}")
         return prepared
 
 

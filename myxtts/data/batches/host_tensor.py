@@ -36,7 +36,7 @@ class HostTensor:
 
 
 class _Writable:
-    """The memory of an array that may be read-only, said to be writable: DLPack knows no other in its first form.
+    """An array, read-only or not, as writable memory: the first version of DLPack knows no other.
 
     TensorFlow writes to no tensor whose memory is not its own.
     """

@@ -322,7 +322,7 @@ def apply_limits(
 ) -> LimitedLengths:
     """What becomes of clips under the limits; arguments as those of `BatchPlan`."""
     if long_clips not in ("skip", "crop"):
-        raise ConfigError(f"long_clips is {long_clips!r}; it can be 'skip' or 'crop'.")
+        raise ConfigError(f"long_clips is {long_clips!r}; it can be 'skip' or 'crop'")
     empty = (frames == 0) | (tokens == 0)
     over_frames = (frames > (max_mel_frames or _UNLIMITED)) & ~empty
     over_tokens = (tokens > (max_tokens or _UNLIMITED)) & ~empty
@@ -362,7 +362,7 @@ def check_plan_settings(
 ) -> None:
     """Raises ConfigError if a setting of a plan is out of range."""
     if (batch_size is None) == (max_frames_per_batch is None):
-        raise ConfigError("Set either batch_size or max_frames_per_batch, one of the two.")
+        raise ConfigError("set either batch_size or max_frames_per_batch")
     require_in_range("batch_size", batch_size, 1)
     require_in_range("max_frames_per_batch", max_frames_per_batch, 1)
     require_in_range("num_buckets", num_buckets, 1, MAX_BUCKETS)
@@ -374,7 +374,7 @@ def require_in_range(name: str, value: int | None, least: int, most: int | None 
     """Raises a ConfigError for a setting that is out of its range; None is not looked at."""
     if value is not None and (value < least or (most is not None and value > most)):
         allowed = f"{least} or more" if most is None else f"{least} to {most}"
-        raise ConfigError(f"{name} is {value}; it can be {allowed}.")
+        raise ConfigError(f"{name} is {value}; it can be {allowed}")
 
 
 def checked_lengths(name: str, values: npt.ArrayLike, size: int | None = None) -> np.ndarray:

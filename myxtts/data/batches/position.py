@@ -47,11 +47,11 @@ class Position:
 
     def __post_init__(self) -> None:
         if self.plan.batches < 1:
-            raise DataError("There is no clip to train on, so there is no position in the data either.")
+            raise DataError("there is no clip to train on, so there is no position in the data either")
         if self.seed < 0 or self.epoch < 0 or not 0 <= self.step < self.plan.batches:
             raise DataError(
-                f"There is no batch {self.step} in epoch {self.epoch} of seed {self.seed}: "
-                f"an epoch has {self.plan.batches} batches."
+                f"there is no batch {self.step} in epoch {self.epoch} of seed {self.seed}: "
+                f"an epoch has {self.plan.batches} batches"
             )
 
     @classmethod
@@ -75,8 +75,8 @@ class Position:
         if type(plan.description) is not type(self.plan):
             counted = "segments" if isinstance(self.plan, SegmentDescription) else "whole clips"
             raise DataError(
-                f"Cannot continue at epoch {self.epoch}, step {self.step}: "
-                f"this was saved by a run on batches of {counted}, and the batches here are others."
+                f"cannot continue at epoch {self.epoch}, step {self.step}: "
+                f"this was saved by a run on batches of {counted}, and the batches here are others"
             )
         changes = [
             f"{_NAMES.get(field.name, field.name)} {_text(old)} → {_text(new)}"
@@ -85,9 +85,9 @@ class Position:
             and (old := getattr(self.plan, field.name)) != (new := getattr(plan.description, field.name))
         ]
         raise DataError(
-            f"Cannot continue at epoch {self.epoch}, step {self.step}: the batches are no longer the same.\n"
-            f"Changed: {'; '.join(changes)}.\n"
-            "Restore what changed, or begin a new run with the weights of this one (--init-from)."
+            f"cannot continue at epoch {self.epoch}, step {self.step}: the batches are no longer the same\n"
+            f"changed: {'; '.join(changes)}\n"
+            "restore what changed, or begin a new run with the weights of this one (--init-from)"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Position:
             plan["buckets"] = tuple(Bucket(**bucket) for bucket in plan["buckets"])
             return cls(*numbers, PlanDescription(**plan))
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"Not a saved position in the data ({type(error).__name__}: {error}).") from error
+            raise DataError(f"not a saved position in the data ({type(error).__name__}: {error})") from error
 
 
 def _text(value: object) -> str:

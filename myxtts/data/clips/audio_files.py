@@ -55,7 +55,7 @@ def walk_folders(path: str) -> Iterator[tuple[str, list[str]]]:
         yield folder, sorted(name for name in files if not name.startswith("."))
 
 
-class EscapingId(ValueError):
+class EscapingIdError(ValueError):
     """An id that names something outside the data folder."""
 
 
@@ -63,13 +63,13 @@ def split_id(raw: str) -> tuple[str, ...]:
     """The folders and the name an id consists of, in NFC; empty if there is nothing left of it.
 
     Raises:
-        EscapingId: for an absolute path or one that climbs with `..`.
+        EscapingIdError: for an absolute path or one that climbs with `..`.
     """
     if _ABSOLUTE.match(raw):
-        raise EscapingId("is an absolute path")
+        raise EscapingIdError("is an absolute path")
     parts = tuple(part for part in normalize("NFC", raw).split("/") if part not in ("", "."))
     if ".." in parts or ".." in raw.split("\\"):
-        raise EscapingId("leaves the data folder")
+        raise EscapingIdError("leaves the data folder")
     return parts
 
 

@@ -28,7 +28,7 @@ _MAX_BINS = 12
 
 
 @dataclass(frozen=True)
-class Share:
+class Portion:
     """How much of a data set belongs to one speaker or language."""
 
     clips: int
@@ -65,8 +65,8 @@ class DataReport:
     clips: int
     splits: dict[str, int]
     lengths: np.ndarray
-    speakers: dict[str, Share]
-    languages: dict[str, Share]
+    speakers: dict[str, Portion]
+    languages: dict[str, Portion]
     sample_rates: dict[int, int]
     channels: dict[int, int]
     characters: Counter[str]
@@ -185,12 +185,12 @@ def inspect_data(
     )
 
 
-def _shares(names: Sequence[str], lengths: np.ndarray) -> dict[str, Share]:
+def _shares(names: Sequence[str], lengths: np.ndarray) -> dict[str, Portion]:
     clips = Counter(names)
     seconds: dict[str, float] = dict.fromkeys(clips, 0.0)
     for name, length in zip(names, lengths.tolist(), strict=True):
         seconds[name] += length
-    return {name: Share(clips[name], round(seconds[name], 3)) for name in sorted(clips)}
+    return {name: Portion(clips[name], round(seconds[name], 3)) for name in sorted(clips)}
 
 
 def _counts(values: np.ndarray) -> dict[int, int]:

@@ -21,7 +21,14 @@ import xxhash
 
 from myxtts.config.config import DataConfig
 from myxtts.data.clips import AUDIO_PROBLEMS, Clip, Problem, ProblemKind
-from myxtts.data.clips.audio_files import AudioFolder, AudioTree, EscapingId, WrittenPaths, canonical_id, split_id
+from myxtts.data.clips.audio_files import (
+    AudioFolder,
+    AudioTree,
+    EscapingIdError,
+    WrittenPaths,
+    canonical_id,
+    split_id,
+)
 from myxtts.data.clips.layouts.layout import ClipRow, ClipSet, Role
 from myxtts.data.clips.layouts.lists import DEFAULT_METADATA_FILE
 from myxtts.data.clips.layouts.recognition import describe, find_sets, open_named
@@ -303,7 +310,7 @@ class _Reader:
         raw_id = cells.get("id", "")
         try:
             parts, audio_path = audio.find(row)
-        except EscapingId as escape:
+        except EscapingIdError as escape:
             return raw_id, [("escaping-id", f"the id {raw_id!r} {escape}; it is refused")]
         if not parts:
             return None, [("empty-id", "the id is empty")]
@@ -391,7 +398,7 @@ class _SetAudio:
         """The parts of a clip's id, none if it is empty, and its audio file, or None.
 
         Raises:
-            EscapingId: the id names something outside the data folder.
+            EscapingIdError: the id names something outside the data folder.
         """
         cells = row.cells
         if "audio" not in cells:

@@ -22,7 +22,7 @@ from myxtts.data.store.feature_store import FeatureStore
 from myxtts.data.store.folder import SALVAGE, StoreFolder, disk_errors, require_space, synced_file
 from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Column, FailedClip, Manifest
 from myxtts.data.store.index import Index, index_bytes, pack_ids, write_column_index
-from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyFailures
+from myxtts.data.store.job import BuildJob, ClipList, PrecomputeResult, TooManyFailuresError
 from myxtts.data.store.records import FAILED
 from myxtts.data.store.target import ReusableColumns, Target, fingerprint
 from myxtts.data.store.verify import quick_check
@@ -232,7 +232,7 @@ class StoreBuilder(ColumnsBuild):
         count = len(self.job.metadata.clips) + len(absent)
         reasons = [entry.reason for entry in self.failed] + [problem.message for problem in absent]
         if len(reasons) > self.most_failed * count:
-            raise TooManyFailures(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")
+            raise TooManyFailuresError(f"{len(reasons):,} of {count:,} clips cannot be read, the first: {reasons[0]}")
 
     def _in_order(self) -> list[FailedClip]:
         """The failures in the order of the data set, one per clip."""

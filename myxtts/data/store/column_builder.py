@@ -23,7 +23,7 @@ from myxtts.data.store.format import Column
 from myxtts.data.store.records import (
     FAILED,
     RECORD,
-    Reusable,
+    ReusableClips,
     find_reusable,
     find_whole,
     intact,
@@ -92,7 +92,7 @@ class ColumnBuilder:
     salvage: Path
     plan: np.ndarray
     by_content: bool
-    sources: Sequence[Reusable]
+    sources: Sequence[ReusableClips]
     item: Callable[[int], Any]
     chunk: int
     shards: Sequence[Path] = ()
@@ -112,7 +112,7 @@ class ColumnBuilder:
             return Survey(np.zeros(0, np.int64), 0, 0)
         interrupted = self._interrupted()
         done = len(interrupted) if self._fits(interrupted) else 0
-        partial = Reusable(self.data_path, interrupted[interrupted["length"] != FAILED])
+        partial = ReusableClips(self.data_path, interrupted[interrupted["length"] != FAILED])
         sources = [*self.sources, *self._salvaged(checked=False), partial]
         which, rows = find_reusable(self.plan, sources, self.by_content)
         missing = np.flatnonzero(which < 0)
@@ -218,9 +218,9 @@ class ColumnBuilder:
     def _put_asides(self) -> list[Path]:
         return sorted(self.salvage.glob(f"{self.column.name}-*"))
 
-    def _salvaged(self, checked: bool) -> list[Reusable]:
+    def _salvaged(self, checked: bool) -> list[ReusableClips]:
         folders = [*self._put_asides(), *self.shards]
-        found = [Reusable.from_journal(self.column, folder, checked) for folder in folders]
+        found = [ReusableClips.from_journal(self.column, folder, checked) for folder in folders]
         return [source for source in found if source is not None]
 
     def _reasons(self, records: np.ndarray) -> dict[int, str]:

@@ -52,7 +52,7 @@ class NoProgress:
         pass
 
 
-class TooManyFailures(DataError):
+class TooManyFailuresError(DataError):
     """So many clips cannot be read that the data set is probably not complete."""
 
 

@@ -44,7 +44,7 @@ _RUN = 64 << 20  # bytes copied at a time
 
 
 @dataclass(frozen=True)
-class Reusable:
+class ReusableClips:
     """Clips of a data file that exists.
 
     Attributes:
@@ -58,7 +58,7 @@ class Reusable:
     whole: bool = False
 
     @classmethod
-    def from_journal(cls, column: Column, folder: Path, checked: bool) -> Reusable | None:
+    def from_journal(cls, column: Column, folder: Path, checked: bool) -> ReusableClips | None:
         """The clips that an interrupted build left in `folder`; `checked`, only those whose bytes are intact."""
         path = folder / column.file
         records = read_journal(folder / column.journal)
@@ -104,7 +104,9 @@ def same_source(plan: np.ndarray, records: np.ndarray, by_content: bool) -> np.n
     return same & (plan["size"] == records["size"]) & (plan["mtime"] == records["mtime"])
 
 
-def find_reusable(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) -> tuple[np.ndarray, np.ndarray]:
+def find_reusable(
+    plan: np.ndarray, sources: Sequence[ReusableClips], by_content: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """For each clip of the plan, which source has its bytes (int32, -1: none), and which record there (int64)."""
     which = np.full(len(plan), -1, np.int32)
     rows = np.zeros(len(plan), np.int64)
@@ -121,7 +123,7 @@ def find_reusable(plan: np.ndarray, sources: Sequence[Reusable], by_content: boo
     return which, rows
 
 
-def find_whole(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) -> Reusable | None:
+def find_whole(plan: np.ndarray, sources: Sequence[ReusableClips], by_content: bool) -> ReusableClips | None:
     """A source whose file holds exactly the clips of the plan, so that the file itself can be reused."""
     for source in sources:
         if not source.whole or len(source.records) != len(plan):
@@ -132,7 +134,7 @@ def find_whole(plan: np.ndarray, sources: Sequence[Reusable], by_content: bool) 
 
 
 def runs_and_work(
-    first: int, which: np.ndarray, rows: np.ndarray, sources: Sequence[Reusable], row_bytes: int, chunk: int
+    first: int, which: np.ndarray, rows: np.ndarray, sources: Sequence[ReusableClips], row_bytes: int, chunk: int
 ) -> Iterator[Run | Work]:
     """The plan from row `first` on, in order, as runs to copy and chunks to compute."""
     count = len(which)

@@ -25,7 +25,7 @@ from myxtts.data.store.columns import ColumnEntry, columns_of
 from myxtts.data.store.feature_store import FeatureStore
 from myxtts.data.store.folder import StoreFolder, existing_parent
 from myxtts.data.store.format import FIRST_FORMAT_VERSION, MANIFEST_FILE, PARTS_FORMAT_VERSION, Column
-from myxtts.data.store.records import Reusable, index_records
+from myxtts.data.store.records import ReusableClips, index_records
 from myxtts.data.store.verify import Examination, examine
 from myxtts.errors import StoreError
 
@@ -107,7 +107,7 @@ class ReusableColumns:
         trusted: false if some come from a damaged version: then clips are recognised by content only.
     """
 
-    by_column: dict[str, list[Reusable]]
+    by_column: dict[str, list[ReusableClips]]
     trusted: bool = True
     _opened: ExitStack = field(default_factory=ExitStack)
 
@@ -162,7 +162,7 @@ class ReusableColumns:
         for entry, column in zip(target.entries, target.columns, strict=True):
             if entry.name in stored and made_with.get(entry.section) == target.settings[entry.section]:
                 records = index_records(column.name, entry.source, store.index)
-                self.by_column[entry.name].append(Reusable(store.path / column.file, records, whole=True))
+                self.by_column[entry.name].append(ReusableClips(store.path / column.file, records, whole=True))
 
     def _add_examined(self, examination: Examination, target: Target) -> None:
         logger.warning("%s: %s; what is intact is reused", examination.version, examination.damage[0].reason)

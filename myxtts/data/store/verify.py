@@ -22,7 +22,7 @@ from myxtts.data.store.columns import ClipSource
 from myxtts.data.store.feature_store import FeatureStore, hold_version
 from myxtts.data.store.format import INDEX_FILE, MANIFEST_FILE, Column, Manifest, NewerStoreError, check_sizes
 from myxtts.data.store.index import Ids, Index
-from myxtts.data.store.records import Reusable, index_records, intact
+from myxtts.data.store.records import ReusableClips, index_records, intact
 from myxtts.errors import StoreError
 
 _CHUNK = 512  # clips checked at a time
@@ -72,14 +72,14 @@ class Examination:
     def sound(self) -> bool:
         return not self.damage
 
-    def reusable(self, column: Column, source: ClipSource) -> Reusable | None:
+    def reusable(self, column: Column, source: ClipSource) -> ReusableClips | None:
         """What can be reused of a column of the version, which is made from `source`."""
         if self.index is None or column.name not in self.intact:
             return None
         good = self.intact[column.name]
         whole = self.trusted and self.whole[column.name]
         records = index_records(column.name, source, self.index)
-        return Reusable(self.version / column.file, records[good], whole)
+        return ReusableClips(self.version / column.file, records[good], whole)
 
 
 def quick_check(version: Path) -> Examination:

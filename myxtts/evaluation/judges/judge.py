@@ -38,7 +38,7 @@ class Speech(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class Observation:
     """What a judge observed of one clip.
 
     Attributes:
@@ -106,7 +106,7 @@ class Judge(Protocol):
         """
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         """A value for each of its figures; None where there is nothing to measure.
 
         Args:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from myxtts.evaluation.judges.judge import RATE, Figure, Observed, missing_modules
+from myxtts.evaluation.judges.judge import RATE, Figure, Observation, missing_modules
 
 PEAK = 0.9
 
@@ -57,5 +57,5 @@ class DNSMOSJudge:
         return {"dnsmos_ovrl": float(scores["ovrl_mos"]), "dnsmos_p808": float(scores["p808_mos"])}
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         return {figure.name: float(np.mean([one.values[figure.name] for one in observed])) for figure in cls.figures}

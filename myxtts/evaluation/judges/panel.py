@@ -8,7 +8,7 @@ from typing import Any
 
 from myxtts.data.store.job import NoProgress, WorkProgress
 from myxtts.errors import UsageError
-from myxtts.evaluation.judges.judge import Figure, Judge, Observed, Speech
+from myxtts.evaluation.judges.judge import Figure, Judge, Observation, Speech
 from myxtts.evaluation.judges.naturalness import DNSMOSJudge
 from myxtts.evaluation.judges.recogniser import MoonshineRecogniser
 from myxtts.evaluation.judges.similarity import SimilarityJudge
@@ -253,9 +253,9 @@ def _knows(judge: type[Judge], language: str) -> bool:
     return judge.languages is None or language.partition("-")[0] in judge.languages
 
 
-def _observed(judge: type[Judge], clips: Sequence[Speech], heard: Sequence[Observations]) -> list[Observed]:
+def _observed(judge: type[Judge], clips: Sequence[Speech], heard: Sequence[Observations]) -> list[Observation]:
     pairs = zip(clips, heard, strict=True)
-    return [Observed(one[judge.name], clip.speaker, clip.id) for clip, one in pairs if judge.name in one]
+    return [Observation(one[judge.name], clip.speaker, clip.id) for clip, one in pairs if judge.name in one]
 
 
 def _plain(heard: Observations) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from myxtts.evaluation.judges.judge import Figure, Observed, missing_modules
+from myxtts.evaluation.judges.judge import Figure, Observation, missing_modules
 from myxtts.evaluation.judges.word_errors import text_errors
 from myxtts.recordings.recogniser import recognise, recogniser_model
 
@@ -39,13 +39,13 @@ class MoonshineRecogniser:
         return {"heard": transcript, **dataclasses.asdict(text_errors(text, transcript, language))}
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         return {
             "wer": _rate(observed, "word_errors", "words"),
             "cer": _rate(observed, "character_errors", "characters"),
         }
 
 
-def _rate(observed: Sequence[Observed], errors: str, of: str) -> float | None:
+def _rate(observed: Sequence[Observation], errors: str, of: str) -> float | None:
     total = sum(one.values[of] for one in observed)
     return sum(one.values[errors] for one in observed) / total if total else None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from myxtts.evaluation.judges.judge import Figure, Observed
+from myxtts.evaluation.judges.judge import Figure, Observation
 
 
 class SimilarityJudge:
@@ -43,11 +43,11 @@ class SimilarityJudge:
         return {"voice": self._encoder(audio)}
 
     @classmethod
-    def summarize(cls, observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+    def summarize(cls, observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
         return voice_figures(observed, recordings)
 
 
-def voice_figures(observed: Sequence[Observed], recordings: Sequence[Observed]) -> dict[str, float | None]:
+def voice_figures(observed: Sequence[Observation], recordings: Sequence[Observation]) -> dict[str, float | None]:
     """`similarity` and `nearest_speaker` of clips whose `voice` is a vector of length 1.
 
     A clip whose speaker has no recording of another sentence does not count. With one speaker there is no nearest.
@@ -65,7 +65,7 @@ def voice_figures(observed: Sequence[Observed], recordings: Sequence[Observed]) 
     }
 
 
-def _similarities(clip: Observed, recordings: Sequence[Observed]) -> dict[str, float]:
+def _similarities(clip: Observation, recordings: Sequence[Observation]) -> dict[str, float]:
     """By speaker the mean cosine to the recordings of other sentences."""
     voices: dict[str, list[np.ndarray]] = {}
     for recording in recordings:

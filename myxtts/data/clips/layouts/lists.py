@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from myxtts.data.clips import Problem
-from myxtts.data.clips.audio_files import AudioFolder, AudioTree, EscapingId, WrittenPaths, split_id
+from myxtts.data.clips.audio_files import AudioFolder, AudioTree, EscapingIdError, WrittenPaths, split_id
 from myxtts.data.clips.layouts.layout import ClipRow, ClipSet, Folder, Layout, SetContent, choose_file
 from myxtts.data.clips.metadata_file import MetadataFile, read_metadata_file
 from myxtts.errors import DataError
@@ -162,7 +162,7 @@ def _names_audio(folder: Folder, path: str) -> bool:
         name = cells.get("id") or cells.get("audio") or ""
         try:
             parts = split_id(name.replace("\\", "/"))
-        except EscapingId:
+        except EscapingIdError:
             parts = ()
         if parts and (any(place.find(parts) for place in folders) or (tree is not None and tree.find(parts))):
             return True

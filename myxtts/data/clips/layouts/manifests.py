@@ -32,7 +32,7 @@ _Entry = Mapping[str, Any]
 
 
 class _WrongEntry(ValueError):
-    """A line of JSON that is no clip; says why."""
+    """A line of JSON that is not a clip; says why."""
 
 
 def _find_nemo(folder: Folder) -> Sequence[ClipSet]:

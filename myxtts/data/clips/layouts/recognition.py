@@ -152,5 +152,6 @@ def _not_recognised(folder: Folder, tried: Sequence[Layout]) -> str:
     what = f"the layout is not {tried[0].name}" if len(tried) == 1 else "no other layout is recognised"
     return (
         f"{first or folder.path + ': '}{what}. There: {', '.join(folders + files) or 'nothing'}. "
-        f"Looked for, there and one folder down: {looked}. metadata_file can name a list, --layout a layout"
+        f"Looked for, there and one folder down: {looked}. "
+        "A configuration can name a layout (data_layout) or a list (metadata_file)"
     )
