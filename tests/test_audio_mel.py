@@ -112,6 +112,7 @@ def test_a_mel_does_not_wait_for_all_of_scipy():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OTHER_SETTINGS)
 def test_the_filter_bank_is_librosas(librosa, name):
     of = OTHER_SETTINGS[name]

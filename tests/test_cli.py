@@ -177,7 +177,7 @@ def test_a_reader_that_closes_the_pipe_early_causes_no_error() -> None:
 def test_ctrl_c_ends_in_one_line(python: str) -> None:
     sleeper = (
         "import time; import myxtts.cli.app as program\n"
-        "program.app.registered_commands.clear()\n"
+        "program.app.registered_commands.clear()\nprogram.commands.cache_clear()\n"
         "@program.app.command()\n"
         "def wait():\n    print('waiting', flush=True); time.sleep(3600)\n"
         "program.main(['wait'])\n"

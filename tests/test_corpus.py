@@ -87,6 +87,7 @@ def test_a_corpus_is_a_data_set_without_problems(several: Path) -> None:
     assert headers.seconds.max() < 15
 
 
+@pytest.mark.long
 def test_the_same_settings_give_the_same_bytes_whatever_the_number_of_workers(several: Path, tmp_path: Path) -> None:
     make_corpus(tmp_path / "again", SEVERAL, workers=3)
     assert contents(tmp_path / "again") == contents(several)

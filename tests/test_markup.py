@@ -351,6 +351,7 @@ def documents(draw):
     return "".join(parts)
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(documents())
 def test_nearly_ssml_is_spoken_without_its_tags_or_refused_in_words(inside):

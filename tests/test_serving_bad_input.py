@@ -246,6 +246,7 @@ values = st.recursive(
 changes = st.dictionaries(st.sampled_from([*GOOD, *GOOD_OWN, "a"]), values, min_size=1, max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(change=changes)
 def test_any_change_of_a_request_is_spoken_or_refused(client: TestClient, change: dict[str, Any]) -> None:

@@ -103,6 +103,7 @@ def test_every_sentence_becomes_a_clip_cut_in_the_pauses(reading: Path, whole: S
     assert min(clip.confidence for clip in whole.clips) > 0.7
 
 
+@pytest.mark.long
 def test_the_clips_are_a_data_set(whole: SplitReport) -> None:
     metadata = read_metadata(DataConfig(dataset_path=whole.path))
     assert metadata.problems == []
@@ -114,6 +115,7 @@ def test_the_clips_are_a_data_set(whole: SplitReport) -> None:
     assert not (Path(whole.path) / "work").exists()
 
 
+@pytest.mark.long
 def test_no_clip_begins_or_ends_inside_a_word(whole: SplitReport) -> None:
     for clip in whole.clips:
         audio, _ = soundfile.read(Path(whole.path) / "wavs" / f"{clip.id}.wav")
@@ -169,6 +171,7 @@ def test_a_run_that_was_killed_continues_to_the_same_result(
         assert (out / name).read_bytes() == (Path(whole.path) / name).read_bytes()
 
 
+@pytest.mark.long
 def test_a_finished_split_is_not_done_again_and_strict_can_follow(
     reading: Path, whole: SplitReport, tmp_path: Path
 ) -> None:
@@ -181,6 +184,7 @@ def test_a_finished_split_is_not_done_again_and_strict_can_follow(
     assert len(read_metadata(DataConfig(dataset_path=str(out))).clips) == len(SENTENCES) - 1
 
 
+@pytest.mark.long
 def test_another_text_or_recording_is_refused(reading: Path, whole: SplitReport, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("Something else is written here.")
     with pytest.raises(UsageError, match="made with other settings: text"):
@@ -189,6 +193,7 @@ def test_another_text_or_recording_is_refused(reading: Path, whole: SplitReport,
         split(tmp_path / "none.wav", reading / "book.txt", tmp_path / "out")
 
 
+@pytest.mark.long
 def test_the_command_prints_what_it_found(run_myxtts: Run, reading: Path, whole: SplitReport, tmp_path: Path) -> None:
     out = shutil.copytree(whole.path, tmp_path / "out")
     done = run_myxtts("split", reading / "book.wav", out, "--text", reading / "book.txt")

@@ -216,6 +216,7 @@ def test_regional_codes_use_their_language() -> None:
     assert normalize("5%", "en-GB") == "five percent"
 
 
+@pytest.mark.long
 def test_no_digit_survives_in_real_transcripts(ljspeech_transcripts: list[str]) -> None:
     left = [text for text in ljspeech_transcripts if any(c.isdigit() for c in normalize(text, "en"))]
     assert left == []

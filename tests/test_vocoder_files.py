@@ -327,6 +327,7 @@ def test_a_litert_file_makes_the_sound_of_the_network_it_was_converted_from(tmp_
     np.testing.assert_allclose(np.concatenate(list(vocoder.stream(mel(90), 10))), vocoder(mel(90)), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_real_hifi_gan_makes_the_mel_it_is_given_in_chunks_as_in_one(hifi_gan, ljspeech_mini):
     settings = MelSettings()
     vocoder = open_vocoder_file(hifi_gan, settings)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -97,6 +98,12 @@ def _program(
     pass
 
 
+@cache
+def commands() -> Callable[..., Any]:
+    """All commands with their options. Making them takes longer than some of them run."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the program and exits. A user's mistake prints one to three lines, never a traceback."""
     # Hides TensorFlow's messages, unless the user has set the level: those at its start, and complaints where nothing
@@ -109,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         with needing_train_extra("this command"):
-            code = app(arguments, standalone_mode=False, prog_name="myxtts")
+            code = commands()(arguments, standalone_mode=False, prog_name="myxtts")
     except typer.TyperException as error:
         return _fail(error.format_message(), error.exit_code, hint=error.exit_code == 2)
     except MyXTTSError as error:
