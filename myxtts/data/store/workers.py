@@ -27,6 +27,7 @@ import contextlib
 import importlib
 import json
 import os
+import selectors
 import signal
 import socket
 import subprocess
@@ -34,7 +35,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,7 @@ class WorkerPool:
         self._lock = lock
         self._errors = os.memfd_create("worker-errors")
         self._workers: list[_WorkerProcess] = []
+        self._answers = selectors.DefaultSelector()  # kept: making one for every answer takes longer than reading it
         self._file: Path | None = None
         self._idle_deaths = 0
 
@@ -144,6 +146,7 @@ class WorkerPool:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         workers, self._workers = self._workers, []
+        self._answers.close()
         for worker in workers:
             worker.connection.close()
             if error is not None:
@@ -183,9 +186,8 @@ class WorkerPool:
         Raises:
             StoreError: the disk refused, or workers cannot be started.
         """
-        by_connection = {worker.connection: worker for worker in self._workers}
-        for connection in wait(list(by_connection)):
-            worker = by_connection[connection]  # type: ignore[index]
+        for key, _ in self._answers.select():
+            worker: _WorkerProcess = key.data
             try:
                 message = json.loads(worker.connection.recv_bytes())
             except (EOFError, ConnectionResetError):
@@ -217,6 +219,7 @@ class WorkerPool:
 
     def _start(self) -> _WorkerProcess:
         worker = _WorkerProcess(self._computers, self._lock, self._errors)
+        self._answers.register(worker.connection, selectors.EVENT_READ, worker)
         if self._file is not None:
             worker.send({"file": os.fspath(self._file)})
         return worker
@@ -224,6 +227,7 @@ class WorkerPool:
     def _replace(self, dead: _WorkerProcess) -> None:
         """Starts a worker for one that died, and gives it the tasks whose bytes died with it."""
         code = dead.process.wait()
+        self._answers.unregister(dead.connection)
         dead.connection.close()
         if not dead.ready:
             raise StoreError(f"a worker process could not start: {self._last_error() or _cause(code)}")
