@@ -41,7 +41,7 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev
 	$(BIN)/python $(PYTEST) -m "not soak"
 
-# What needs no TensorFlow and takes no long time.
+# What needs no TensorFlow and takes no long time. Three processes: they mostly wait for the programs that they start.
 quick: $(VENV)/.installed-dev
 	$(BIN)/python $(subst -n 2,-n 3,$(PYTEST)) -m "not soak and not long" --without-tensorflow -r fE
 

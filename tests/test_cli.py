@@ -167,6 +167,7 @@ def test_a_key_without_effect_is_one_line_on_standard_error(run_myxtts: Run, tmp
     assert run_myxtts("show-config", "--config", path, "--quiet").stderr == ""
 
 
+@pytest.mark.long
 def test_a_reader_that_closes_the_pipe_early_causes_no_error() -> None:
     command = f"{sys.executable} -m myxtts show-config | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

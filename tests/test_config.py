@@ -376,6 +376,7 @@ def test_an_unknown_preset_names_the_nearest_and_lists_all() -> None:
 # Nothing is set in vain
 
 
+@pytest.mark.long
 def test_every_key_is_read_somewhere_outside_the_configuration() -> None:
     read = _attributes_read_from_configurations()
     # Where a key may be 'auto', code reads what it amounts to.
