@@ -91,6 +91,15 @@ def difference(one: Path, other: Path) -> float:
     return max(float(np.abs(first.arrays[name] - second.arrays[name]).max()) for name in names)
 
 
+def test_all_processes_know_of_a_validation_where_a_discriminator_judges(start: Start, tmp_path: Path) -> None:
+    judged = {"mel_adversarial_share": 1.0, "max_steps": 4, "save_every": 4, "validate_every": 2}
+    run = start(tmp_path / "run", devices=2, **judged)
+    assert run.finish() == 0, run.messages
+    records = list(read_records(run.folder / "log.jsonl"))
+    assert [one["step"] for one in records if "validation" in one] == [2, 4]
+    assert "discriminator" in next(one for one in records if "total" in one)
+
+
 def test_two_processes_give_the_weights_of_one_and_their_times(start: Start, tmp_path: Path, two: Path) -> None:
     run = start(tmp_path / "run")
     assert run.finish() == 0, run.messages

@@ -162,7 +162,7 @@ class Checkpointer:
     def _validated(self, step: int, stop: Callable[[], bool]) -> tuple[dict[str, float] | None, bool]:
         """The validation losses, None if `stop` said so, and whether they are the best so far.
 
-        Of several processes one validates, and the others wait here for what it found.
+        Of several processes one validates, and the others wait here for the total.
         """
         losses: dict[str, float] | None = None
         best = False
@@ -178,10 +178,9 @@ class Checkpointer:
                 best = math.isfinite(losses[TOTAL]) and (judged or least is None or losses[TOTAL] < least)
         if self._collective is None:
             return losses, best
-        names = self._step.objective.names
-        values = [0.0] * len(names) if losses is None else list(losses.values())
-        complete, is_best, *told = self._collective.from_chief(np.array([losses is not None, best, *values])).tolist()
-        return (dict(zip(names, told, strict=True)) if complete else None), bool(is_best)
+        total = 0.0 if losses is None else losses[TOTAL]
+        complete, is_best, total = self._collective.from_chief(np.array([losses is not None, best, total])).tolist()
+        return ({**(losses or {}), TOTAL: total} if complete else None), bool(is_best)
 
     def _put_average(self) -> None:
         # Wait for the threads that write these weights or speak with them before they change.
