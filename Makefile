@@ -37,13 +37,13 @@ demo: $(VENV)/.installed-demo
 
 # Two processes: one mostly compiles, which takes one core. A file stays in one of them, so that what its tests share is
 # made once; those that take longest begin first (tests/conftest.py).
-PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := -m pytest --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev
-	$(BIN)/python $(PYTEST) -m "not soak"
+	$(BIN)/python $(PYTEST) -n 2 -m "not soak"
 
 # What needs no TensorFlow and takes no long time. Three processes: they mostly wait for the programs that they start.
 quick: $(VENV)/.installed-dev
-	$(BIN)/python $(subst -n 2,-n 3,$(PYTEST)) -m "not soak and not long" --without-tensorflow -r fE
+	$(BIN)/python $(PYTEST) -n 3 -m "not soak and not long" --without-tensorflow -r fE
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -54,7 +54,7 @@ lint: $(VENV)/.installed-dev
 TESTS ?= tests
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(PYTEST) -m "not soak" $(TESTS)
+	$(BIN)/coverage run $(PYTEST) -n 2 -m "not soak" $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -56,11 +56,8 @@ LIBRARIES = (
     "num2words",
     "pydantic.type_adapter",
     "pynvml",
-    "rich._emoji_codes",
     "rich.markdown",
     "rich.table",
-    "typer._adapters",
-    "typer._click.decorators",
 )
 PYTHONS = {
     "FORKED_PYTHON": LIBRARIES,

@@ -175,7 +175,7 @@ def _serve(listener: socket.socket) -> _Program | None:
                 waiting.register(os.pidfd_open(program), selectors.EVENT_READ, program)
                 waiting.register(client, selectors.EVENT_READ, (program,))
             elif isinstance(key.data, tuple):  # the executable was killed
-                # Its program may have ended at the same moment, and was told of before in this very list.
+                # Its program may have ended at the same moment: handled earlier in this list, it is gone.
                 if key.data[0] in programs:
                     waiting.unregister(key.fileobj)
                     os.kill(key.data[0], signal.SIGKILL)

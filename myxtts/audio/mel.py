@@ -52,6 +52,7 @@ _ROWS = 8
 # on how many threads there are.
 _ONE_THREAD_PRODUCT = 1 << 18
 _COMPILED = "scipy.fft._pocketfft.pypocketfft"
+_loading = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -333,15 +334,12 @@ def _fourier_transform() -> Callable[..., np.ndarray]:
     """
     # Not at the top: loading SciPy takes longer than some commands that only need the settings.
     try:
-        transform = _compiled_transform()
+        with _loading:
+            transform = _compiled_transform()
         transform(np.zeros((1, 2), np.float32), 1)
         return transform
-    except (
-        ImportError,
-        AttributeError,
-        TypeError,
-    ):  # another SciPy, which keeps it elsewhere
-        pass
+    except (ImportError, AttributeError, TypeError):
+        pass  # this SciPy keeps it elsewhere, or calls it in another way
     try:
         from scipy.fft import rfft
     except ModuleNotFoundError:
