@@ -66,13 +66,15 @@ docs: $(VENV)/.installed-docs
 hooks: $(VENV)/.installed-hooks
 	$(BIN)/pre-commit install
 
-# All of it takes about two hours on two cores; `make bench PROGRAMS=benchmarks/bench_step.py` runs one.
-PROGRAMS ?= $(wildcard benchmarks/bench_*.py)
+# All of it takes about two hours on two cores; `make bench PROGRAMS=benchmarks/bench_step.py` runs one. Those that need
+# recordings of yours are run one at a time, with ARGUMENTS.
+NEED_DATA := $(patsubst %,benchmarks/bench_%.py,human minutes)
+PROGRAMS ?= $(filter-out $(NEED_DATA),$(wildcard benchmarks/bench_*.py))
 bench: $(VENV)/.installed-bench
 	@mkdir -p bench-results
 	@for program in $(PROGRAMS); do \
 		name=$$(basename $$program .py); echo "$$name"; \
-		$(BIN)/python $$program --json bench-results/$$name.json > bench-results/$$name.new || exit 1; \
+		$(BIN)/python $$program $(ARGUMENTS) --json bench-results/$$name.json > bench-results/$$name.new || exit 1; \
 		cat bench-results/$$name.new; mv bench-results/$$name.new bench-results/$$name.txt; \
 	done
 	$(BIN)/python tools/make_results.py

@@ -88,7 +88,8 @@ def _start(work: Path, data: Path, run: Path, steps: int, *more: str, tree: Path
 def _of(tree: Path | None, work: Path) -> dict[str, Any]:
     """How a process is started: with a cache of its own, and with the program of another checkout."""
     search = {} if tree is None else {"PYTHONPATH": str(tree)}
-    return {"cwd": tree, "env": os.environ | {"XDG_CACHE_HOME": str(work / "cache")} | search}
+    environment = os.environ | {"XDG_CACHE_HOME": str(work / "cache")} | search
+    return {"cwd": tree, "env": environment, "stdout": subprocess.DEVNULL}
 
 
 def _command(name: str, data: Path, *arguments: object) -> list[str]:

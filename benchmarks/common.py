@@ -60,7 +60,7 @@ def describe_machine() -> str:
 def speak_corpus(folder: Path, clips: int) -> Path:
     """A data set spoken by espeak-ng, which needs the `speech` extra; returns its folder."""
     command = ["make-corpus", folder, "--clips", clips, "--quiet"]
-    subprocess.run([sys.executable, "-m", "myxtts", *map(str, command)], check=True)
+    subprocess.run([sys.executable, "-m", "myxtts", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
@@ -86,8 +86,17 @@ def write_json(path: Path | None, results: Mapping[str, Any]) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"machine": machine_description(), **results}
+    document = {"machine": machine_description(), "arguments": _arguments(), **results}
     path.write_text(json.dumps(document, indent=2, default=float) + "\n", encoding="utf-8")
+
+
+def _arguments() -> list[str]:
+    """What the program was started with, without the option for its results."""
+    given = sys.argv[1:]
+    for number, argument in enumerate(given):
+        if argument == "--json":
+            return given[:number] + given[number + 2 :]
+    return [argument for argument in given if not argument.startswith("--json=")]
 
 
 def _cpu_name() -> str:

@@ -285,6 +285,26 @@ def test_a_trained_vocoder_speaks_and_is_not_a_voice(data: Path, tmp_path: Path)
     np.testing.assert_array_equal(harmonic_speaker("further", further.model.vocoder)(mel), saved(mel))
 
 
+def test_a_run_begins_with_the_discriminators_of_the_vocoder_it_begins_with(data: Path, tmp_path: Path) -> None:
+    trained = train(configure(data, tmp_path / "first", max_steps=2, adversarial_share=1, ema_decay=None))
+    config = configure(data, tmp_path / "next", adversarial_share=1, period_discriminators=True)
+    further, new = VocoderTrainer(config, init_from=tmp_path / "first"), VocoderInTraining(config.vocoder, SETTINGS)
+    further.close()
+    known, unknown = further.model.juries
+    for found, expected in zip(known.get_weights(), trained.model.juries[0].get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert [one.shape for one in unknown.get_weights()] == [one.shape for one in new.juries[1].get_weights()]
+
+
+def test_a_run_begins_with_new_discriminators_where_a_vocoder_has_none(data: Path, tmp_path: Path) -> None:
+    train(configure(data, tmp_path / "first", max_steps=2, adversarial_share=0))
+    further = VocoderTrainer(configure(data, tmp_path / "next", adversarial_share=1), init_from=tmp_path / "first")
+    further.close()
+    saved = open_trained(tmp_path / "first", SETTINGS)
+    mel = log_mel(sound(1, 1.0), SETTINGS)
+    np.testing.assert_array_equal(harmonic_speaker("further", further.model.vocoder)(mel), saved(mel))
+
+
 @pytest.fixture(scope="module")
 def voice(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     """An untrained voice for mels of 80 bands."""

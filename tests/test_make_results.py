@@ -13,10 +13,10 @@ MACHINE = {
 }  # fmt: skip
 
 
-def write_results(python: str, results: Path, output: Path, name: str, printed: str) -> str:
+def write_results(python: str, results: Path, output: Path, name: str, printed: str, *arguments: str) -> str:
     results.mkdir(exist_ok=True)
     (results / f"{name}.txt").write_text(printed)
-    (results / f"{name}.json").write_text(json.dumps({"machine": MACHINE}))
+    (results / f"{name}.json").write_text(json.dumps({"machine": MACHINE, "arguments": arguments}))
     subprocess.run([python, str(TOOL), "--results", str(results), "--output", str(output)], check=True)
     return output.read_text()
 
@@ -31,3 +31,9 @@ def test_a_program_that_did_not_run_again_keeps_its_section(tmp_path: Path, pyth
     assert text.endswith("a step takes 4 ms\n```\n")
     assert text.count("# Results") == 1
     assert "2026-01-02, A CPU, 2 CPUs, 8 GiB, no GPU" in text
+
+
+def test_a_section_says_with_what_its_program_was_started(tmp_path: Path, python: str) -> None:
+    output, command = tmp_path / "results.md", ("bench_human", "a voice", "run", "my voice")
+    text = write_results(python, tmp_path / "first", output, *command)
+    assert "`.venv/bin/python benchmarks/bench_human.py run 'my voice'`, 2026-01-02" in text

@@ -11,6 +11,7 @@ import argparse
 import ast
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -54,10 +55,12 @@ def section(program: Path, results: Path, images: Path) -> str | None:
     lines = [f"## {program.stem}", "", title, ""]
     values = results / f"{program.stem}.json"
     if values.exists():
-        machine = json.loads(values.read_text(encoding="utf-8"))["machine"]
+        document = json.loads(values.read_text(encoding="utf-8"))
+        machine, arguments = document["machine"], document.get("arguments", [])
         gpus = ", ".join(machine["gpus"]) or "no GPU"
         where = (
-            f"`.venv/bin/python benchmarks/{program.name}`, {machine['date'][:10]}, {machine['cpu']}, "
+            f"`{' '.join(['.venv/bin/python', f'benchmarks/{program.name}', *map(shlex.quote, arguments)])}`, "
+            f"{machine['date'][:10]}, {machine['cpu']}, "
             f"{machine['usable_cpus']} CPUs, {machine['memory_gib']} GiB, {gpus}, Python {machine['python']}, "
             f"TensorFlow {machine['versions'].get('tensorflow', 'none')}"
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from myxtts.config.config import XTTSConfig
-from myxtts.models.checkpoint import CONFIG, WEIGHTS, new_checkpoint, read_checkpoint
+from myxtts.data.ljspeech import LJSpeechDataset
+from myxtts.models.checkpoint import CONFIG, new_checkpoint, read_checkpoint
 
 HEADER = "id|text|speaker|language"
 # Kept in a checkpoint for resuming only.
@@ -20,6 +21,8 @@ TRAINING_FILES = ("training.npz", "training.json", "checksums.json")
 
 def join_voices(voices: list[Path], data: Path) -> None:
     """One data set of all voices, whose audio files are links.
+
+    The clips that a voice's own split holds out stay out: they are for judging what is trained here.
 
     Args:
         voices: folders in LJSpeech's layout. The language is in the folder's name, as in `kerstin-de`, or in the
@@ -34,7 +37,11 @@ def join_voices(voices: list[Path], data: Path) -> None:
         audio = {path.stem: path for path in (voice / "wavs").iterdir()}
         with open(voice / "metadata.csv", encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file, delimiter="|", quoting=csv.QUOTE_NONE) if row[0] in audio]
+        metadata = LJSpeechDataset(None, XTTSConfig(data_path=str(voice))).metadata
+        held_out = {metadata.clips[row].id for row in metadata.rows("val")}
         for clip, text, *more in rows:
+            if clip in held_out:
+                continue
             speaker, language = more if len(more) == 2 else ("default", "en")
             language = voice.name.partition("-")[2] or language
             name = f"{voice.name}-{clip}"
@@ -50,12 +57,15 @@ def ship(run: Path, target: Path, kind: str) -> None:
     target.parent.mkdir(exist_ok=True)
     with new_checkpoint(target) as folder:
         for file in checkpoint.path.iterdir():
-            if file.name not in TRAINING_FILES:
+            if file.name in TRAINING_FILES:
+                continue
+            if file.suffix != ".npz":
                 shutil.copyfile(file, folder / file.name)
-        with np.load(checkpoint.path / WEIGHTS) as file:
-            weights = {name: file[name].astype(np.float16) for name in file.files}
-        with open(folder / WEIGHTS, "wb") as out:
-            np.savez(out, **weights)
+                continue
+            with np.load(file) as saved:
+                weights = {name: saved[name].astype(np.float16) for name in saved.files}
+            with open(folder / file.name, "wb") as out:
+                np.savez(out, **weights)
         _without_folders(checkpoint.config).to_yaml(folder / CONFIG)
 
 

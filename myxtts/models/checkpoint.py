@@ -232,8 +232,8 @@ def grow_gpu_memory() -> None:
             tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def write_weights(path: Path, model: keras.Model) -> None:
-    """Writes a model's weights.
+def write_weights(path: Path, model: keras.layers.Layer) -> None:
+    """Writes the weights of a model or of a part of one.
 
     Not by Keras, whose HDF5 library ends the process when the disk is full. NumPy raises an `OSError`.
     """
@@ -242,7 +242,7 @@ def write_weights(path: Path, model: keras.Model) -> None:
         np.savez(file, **arrays)
 
 
-def read_weights(path: Path, model: keras.Model) -> None:
+def read_weights(path: Path, model: keras.layers.Layer) -> None:
     """Reads what `write_weights` wrote into a model of the same architecture.
 
     Raises:

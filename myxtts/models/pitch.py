@@ -18,9 +18,9 @@ from myxtts.models.harmonic_definition import (
     LOWEST,
     NEIGHBOURS,
     SCORE_CHANGE,
+    WIDEST_CHANGE,
     change_costs,
 )
-from myxtts.models.masking import dims
 
 _LEAST_CORRELATION = 0.5  # of a voiced frame with itself, one period later
 _LEAST_LEVEL = 1e-3  # of full scale
@@ -100,21 +100,33 @@ def best_path(scores: tf.Tensor, change: float) -> tf.Tensor:
     cost = change_costs(change)  # [from, to]
     by_frame = tf.transpose(scores, [1, 0, 2])  # [F, B, C]
 
-    def forward(state: tuple[tf.Tensor, tf.Tensor], score: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        ways = state[0][:, :, None] - cost  # [B, from, to]
-        total = tf.reduce_max(ways, axis=1) + score
-        return total - tf.reduce_max(total, axis=1, keepdims=True), tf.argmax(ways, axis=1, output_type=tf.int32)
+    def forward(before: tf.Tensor, score: tf.Tensor) -> tf.Tensor:
+        total = _after_change(before, change) + score
+        return total - tf.reduce_max(total, axis=1, keepdims=True)
 
-    batch = dims(scores)[0]
-    nowhere = tf.zeros([batch, CLASSES], tf.int32)
-    totals, origins = tf.scan(forward, by_frame[1:], (by_frame[0], nowhere))
-    last = tf.argmax(tf.concat([by_frame[:1], totals], axis=0)[-1], axis=1, output_type=tf.int32)  # [B]
+    totals = tf.scan(forward, by_frame[1:], by_frame[0])
+    totals = tf.concat([by_frame[:1], totals], axis=0)
+    last = tf.argmax(totals[-1], axis=1, output_type=tf.int32)  # [B]
 
-    def backward(place: tf.Tensor, origin: tf.Tensor) -> tf.Tensor:
-        return tf.gather(origin, place, batch_dims=1)
+    def backward(place: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+        return tf.argmax(before - tf.gather(cost, place), axis=1, output_type=tf.int32)
 
-    earlier = tf.scan(backward, origins, last, reverse=True)  # [F - 1, B]
+    earlier = tf.scan(backward, totals[:-1], last, reverse=True)  # [F - 1, B]
     return tf.transpose(tf.concat([earlier, last[None]], axis=0))
+
+
+def _after_change(totals: tf.Tensor, change: float) -> tf.Tensor:
+    """The best way to every class of totals [B, CLASSES] of the frame before, less the cost of the change.
+
+    The cost grows with the width of a change up to `WIDEST_CHANGE`. So steps of 1, 2, 4, … classes, each taken or not,
+    give every narrow change, and the highest total of all a jump from anywhere.
+    """
+    best, reached, width = totals, 0, 1
+    while reached < WIDEST_CHANGE - 1:
+        padded = tf.pad(best, [[0, 0], [width, width]], constant_values=-1e9)
+        best = tf.maximum(best, tf.maximum(padded[:, : -2 * width], padded[:, 2 * width :]) - width * change)
+        reached, width = reached + width, 2 * width
+    return tf.maximum(best, tf.reduce_max(totals, axis=1, keepdims=True) - WIDEST_CHANGE * change)
 
 
 def _at_classes(pitches: np.ndarray) -> np.ndarray:

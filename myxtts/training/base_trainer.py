@@ -56,7 +56,6 @@ class Trainer:
         create: makes the model, given a Keras dtype policy.
         resume: continue the run in `checkpoint_dir` from its newest undamaged checkpoint; if there is none, begin.
         init_from: a checkpoint whose weights a new run starts with.
-        initialise: the model that takes those weights: all of what is trained, or a part.
         observer: is told how the run goes; None logs it.
         vocoder: makes audio of mels, float32 [F, n_mels] → [n], for TensorBoard; None writes no audio there.
         rank: which of the processes that train together this is (docs/scaling.md); None: it trains alone.
@@ -74,7 +73,6 @@ class Trainer:
         *,
         resume: bool = False,
         init_from: str | os.PathLike[str] | Checkpoint | None = None,
-        initialise: Callable[[keras.Model], keras.Model] = lambda model: model,
         observer: Observer | None = None,
         vocoder: MelToAudio | None = None,
         rank: Rank | None = None,
@@ -109,8 +107,12 @@ class Trainer:
             elif init_from is not None:
                 checkpoint = as_checkpoint(init_from, kind)
                 _require_same(checkpoint, config)
-                read_weights(checkpoint.path / WEIGHTS, initialise(self.model))
+                self._initialise(checkpoint)
                 self.observer.message(f"starting with the weights of {checkpoint.path}")
+
+    def _initialise(self, checkpoint: Checkpoint) -> None:
+        """Gives the model the weights that a new run starts with."""
+        read_weights(checkpoint.path / WEIGHTS, self.model)
 
     def _objective(self, data: TrainingData) -> Objective:
         """What the model is trained for."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 from myxtts.audio.mel import MelSettings, log_mel
 from myxtts.audio.reading import PCM16_SCALE
 from myxtts.config.config import VocoderConfig, XTTSConfig
-from myxtts.models.checkpoint import VOCODER, write_model
+from myxtts.models.checkpoint import VOCODER, WEIGHTS, read_weights, write_model, write_weights
 from myxtts.models.harmonic_definition import NOISE_FRAMES
 from myxtts.models.harmonic_source import noise_of_frames, source_of_audio
 from myxtts.models.harmonic_vocoder import VOCODER_SIZES, HarmonicVocoder, filtered_noise
@@ -37,6 +37,20 @@ _FEATURE_WEIGHT = 2.0  # beside the adversarial loss
 SPECTRAL, ADVERSARIAL = 0, 1  # phases
 
 
+class Jury(keras.layers.Layer):
+    """Discriminators of one kind.
+
+    Args:
+        file: where a checkpoint keeps their weights. Speaking does not need them.
+        members: the discriminators.
+    """
+
+    def __init__(self, file: str, members: list[keras.layers.Layer]) -> None:
+        super().__init__()
+        self.file, self.members = file, members
+        self.built = True
+
+
 class VocoderInTraining(keras.Model):
     """A vocoder, and the discriminators that train it.
 
@@ -49,12 +63,30 @@ class VocoderInTraining(keras.Model):
     def __init__(self, config: VocoderConfig, settings: MelSettings, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.vocoder = HarmonicVocoder(VOCODER_SIZES[config.vocoder_size], settings, dtype=self.dtype_policy)
-        self.discriminators: list[keras.layers.Layer] = []
+        self.juries: list[Jury] = []
         if config.adversarial_share > 0:
-            self.discriminators += [SpectrogramDiscriminator(size, hop) for size, hop in SPECTROGRAMS]
+            self.juries.append(
+                Jury("spectrogram-discriminators.npz", [SpectrogramDiscriminator(*one) for one in SPECTROGRAMS])
+            )
             if config.period_discriminators:
-                self.discriminators += [PeriodDiscriminator(period) for period in PERIODS]
+                self.juries.append(Jury("period-discriminators.npz", [PeriodDiscriminator(one) for one in PERIODS]))
         self.built = True
+
+    @property
+    def discriminators(self) -> list[keras.layers.Layer]:
+        return [one for jury in self.juries for one in jury.members]
+
+    def write_discriminators(self, folder: Path) -> None:
+        for jury in self.juries:
+            write_weights(folder / jury.file, jury)
+
+    def read(self, folder: Path) -> None:
+        """Takes the weights of a vocoder's checkpoint, and of the discriminators that trained it where they are kept:
+        new ones would first have to learn what they judge."""
+        read_weights(folder / WEIGHTS, self.vocoder)
+        for jury in self.juries:
+            if (folder / jury.file).is_file():
+                read_weights(folder / jury.file, jury)
 
 
 class VocoderObjective:
@@ -145,6 +177,7 @@ class VocoderObjective:
 
     def write(self, folder: Path, config: XTTSConfig, details: Mapping[str, Any]) -> None:
         write_model(folder, self.model.vocoder, config, details, kind=VOCODER)
+        self.model.write_discriminators(folder)
 
     def samples(self, config: XTTSConfig, batch: Batch) -> Callable[[], list[Sample]]:
         mels = tf.cast(batch["mel"][:SENTENCES], tf.float32)

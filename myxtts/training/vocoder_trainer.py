@@ -67,7 +67,6 @@ class VocoderTrainer(Trainer):
             create,
             resume=resume,
             init_from=init_from,
-            initialise=lambda model: model.vocoder,
             observer=observer,
         )
 
@@ -111,6 +110,9 @@ class VocoderTrainer(Trainer):
                 "val", config, frames=VALIDATION_FRAMES, batch_size=VALIDATION_SEGMENTS, mels=other
             )
             return train, validation.dataset()
+
+    def _initialise(self, checkpoint: Checkpoint) -> None:
+        self.model.read(checkpoint.path)
 
     def _objective(self, data: TrainingData) -> VocoderObjective:
         return VocoderObjective(self.model, self.config, data.total_steps(self.config.training))
