@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 # Measured by benchmarks/bench_step.py.
 EAGER_WARNING = (
-    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 5 times as long as "
-    "a graph and 7 times as long as XLA"
+    "the step runs eagerly, for debugging only: with the tiny model on two cores that takes about 7 times as long as "
+    "a compiled step"
 )
 
 # Keys of the training section that may differ between processes that train together.
