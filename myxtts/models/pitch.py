@@ -118,8 +118,8 @@ def best_path(scores: tf.Tensor, change: float) -> tf.Tensor:
 def _after_change(totals: tf.Tensor, change: float) -> tf.Tensor:
     """The best way to every class of totals [B, CLASSES] of the frame before, less the cost of the change.
 
-    The cost grows with the width of a change up to `WIDEST_CHANGE`. So steps of 1, 2, 4, … classes, each taken or not,
-    give every narrow change, and the highest total of all a jump from anywhere.
+    The cost grows with the width of a change up to `WIDEST_CHANGE`. So steps of 1, 2, 4, … classes, each taken or
+    not, give every narrow change, and the highest total of all a jump from anywhere.
     """
     best, reached, width = totals, 0, 1
     while reached < WIDEST_CHANGE - 1:
