@@ -74,15 +74,16 @@ def main() -> None:
     bases = [given.base, None] if given.base else [None]
     voices = [Voice(minutes, base) for base in bases for minutes in given.minutes]
 
+    panel = JudgePanel.choose(JUDGES)  # a missing judge is said before anything is trained
     settings = MelSettings()
     compared = compared_with(given.data, given.other, settings)
     held_out = [recording(clip, settings) for clip in clips_of(given.data, given.sentences, held_out=True)]
-    results = {RECORDING: _judged(given.work / RECORDING, held_out, compared)}
+    results = {RECORDING: _judged(given.work / RECORDING, held_out, compared, panel)}
     for voice in voices:
         folder = voice.folder(given.work)
         _train(voice, _part(given.data, given.work, voice.minutes), folder)
         spoken = [] if (folder / JUDGED).exists() else spoken_by(folder / "run", given.sentences)
-        results[folder.name] = _judged(folder, spoken, compared) | {"minutes": _minutes(folder)}
+        results[folder.name] = _judged(folder, spoken, compared, panel) | {"minutes": _minutes(folder)}
 
     rows = [["her recordings", "", "", *_figures(results[RECORDING])]]
     for voice in voices:
@@ -142,11 +143,11 @@ def _minutes(folder: Path) -> float:
     return float(json.loads(file.read_text())) if file.exists() else 0.0
 
 
-def _judged(folder: Path, speech: list[Speech], compared: list[Speech]) -> dict[str, Any]:
+def _judged(folder: Path, speech: list[Speech], compared: list[Speech], panel: JudgePanel) -> dict[str, Any]:
     """The judges' figures of one group of clips, kept in the folder."""
     file = folder / JUDGED
     if not file.exists():
-        found = JudgePanel.choose(JUDGES).judge({folder.name: speech}, "en", compared)
+        found = panel.judge({folder.name: speech}, "en", compared)
         folder.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(found.groups[folder.name].to_dict(), indent=1))
     figures: dict[str, Any] = json.loads(file.read_text())
