@@ -68,7 +68,7 @@ def main() -> None:
         for name, one in results.items()
     ]
     columns = ["", "first step after, s", "ratio", "all compiled after, s", "ratio"]
-    print_table(f"myxtts train, from its start, {given.repetitions} × each", columns, rows)
+    print_table(f"Training, from the start of its program, {given.repetitions} × each", columns, rows)
     write_json(given.json, dict(starts))
 
 
